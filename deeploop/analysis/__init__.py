@@ -1,0 +1,1 @@
+"""Measurements on models: visit alignment (Eq. 10)."""

@@ -1,0 +1,1 @@
+"""ARC puzzles: grids, augmentation, the data set and the vote."""

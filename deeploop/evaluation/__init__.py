@@ -1,0 +1,1 @@
+"""Downstream evaluation: an adapter to lm-evaluation-harness."""

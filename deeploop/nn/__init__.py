@@ -1,0 +1,1 @@
+"""Neural networks: layers, initialisation, the looped GPT and HRM."""

@@ -1,0 +1,1 @@
+"""Text: corpora, tokenizers, token shards and the loader that reads them."""
