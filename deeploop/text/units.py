@@ -248,9 +248,11 @@ def _next(tasks: Iterator[Task], count: int) -> Iterable[Task]:
 def _wait(waiting: Sequence[Future[Record]], stop: Callable[[], bool]) -> None:
     """Wait until one more is done; an error anywhere is raised here."""
     running = [future for future in waiting if not future.done()]
-    while running and not wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
+    while True:
         if stop():
             raise Interrupted("tokenization was stopped; finished files are kept")
+        if not running or wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
+            break
     for future in waiting:
         if future.done():
             future.result()
