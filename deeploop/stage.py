@@ -66,6 +66,10 @@ class Draft:
 class Planned(Protocol):
     """What `expand` may ask of the plan so far."""
 
+    @property
+    def suite(self) -> str:
+        """Name of the suite that is being planned."""
+
     def of(self, stage: str, group: str | None = None) -> list[Draft]:
         """Return the drafts of an earlier stage, in plan order, of one group or of all."""
 

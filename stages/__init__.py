@@ -1,0 +1,1 @@
+"""Stages: one module each, its declaration beside its `run`."""
