@@ -26,16 +26,18 @@ _Loader.add_implicit_resolver(
 
 
 def _construct_mapping(loader: Any, node: Any) -> dict[Any, Any]:
-    loader.flatten_mapping(node)
-    mapping: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str | int | float | bool):
+    seen: set[str] = set()
+    for key_node, _ in node.value:
+        if not isinstance(key_node, yaml.ScalarNode):
             raise _Mistake(key_node, "a key must be plain text")
-        if key in mapping:
-            raise _Mistake(key_node, f"'{key}' is given twice; remove one of the two")
-        mapping[key] = loader.construct_object(value_node, deep=True)
-    return mapping
+        if key_node.value in seen:
+            raise _Mistake(key_node, f"'{key_node.value}' is given twice; remove one of the two")
+        seen.add(key_node.value)
+    loader.flatten_mapping(node)  # `<<` comes first, so that a key beside it replaces its own
+    return {
+        loader.construct_object(key, deep=True): loader.construct_object(value, deep=True)
+        for key, value in node.value
+    }
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
