@@ -190,7 +190,16 @@ def _assigned(statement: ast.stmt) -> list[str]:
         targets = statement.targets
     elif isinstance(statement, ast.AnnAssign):
         targets = [statement.target]
-    return [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+    return [name for target in targets for name in _names(target)]
+
+
+def _names(target: ast.expr) -> list[str]:
+    """Return the names a target binds; `a.b = ...` and `a[0] = ...` bind none, they act."""
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if isinstance(target, ast.Tuple | ast.List):
+        return [name for element in target.elts for name in _names(element)]
+    return []
 
 
 def _packages(module: str) -> list[str]:

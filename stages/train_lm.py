@@ -144,6 +144,7 @@ def run(job: Job) -> None:
         execution=job.execution,
         telemetry=job.telemetry,
         stop=job.stop,
+        label=f"{job.stage}/{job.run}",
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy"
-EVENT = re.compile(r"^([a-z0-9_]+/\S+): (started|resumed|already in the store)", re.MULTILINE)
+EVENT = re.compile(r"^([a-z0-9_]+/\S+): (started|resumed|already)", re.MULTILINE)
 COPIED = ("Snakefile", "workflow", "deeploop", ".dvcignore", "slurm", "requirements.txt")
 
 
@@ -28,7 +28,7 @@ class Outcome:
 
     @property
     def computed(self) -> set[str]:
-        return {run for run, what in EVENT.findall(self.text) if what != "already in the store"}
+        return {run for run, what in EVENT.findall(self.text) if what != "already"}
 
     @property
     def resumed(self) -> set[str]:
