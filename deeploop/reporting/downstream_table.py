@@ -170,7 +170,7 @@ def exhibit(name: str, table: DownstreamTable, drawings: tuple[Drawing, ...]) ->
 def _group(backbone: str, shots: int, table: DownstreamTable) -> Group:
     rows = [
         Row(
-            label=f"{rule_name(model[1])} R = {model[2]}",
+            label=f"{rule_name(model[1])} R\u00a0=\u00a0{model[2]}",
             entries=tuple(cell_entry(table.cells[model, shots, c], DIGITS) for c in table.columns),
         )
         for model in table.models

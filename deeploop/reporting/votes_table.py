@@ -80,7 +80,8 @@ def exhibit(table: VotesTable, drawings: tuple[Drawing, ...]) -> Exhibit:
         source=published().arc_votes.source,
         about="Percent of held-out puzzles solved with K votes: each of a puzzle's test outputs is "
         "among its K most voted answers. Higher is better. ± is the standard error over "
-        "puzzles for one run, the standard deviation over seeds for several. Δ pairs runs of the same seed.",
+        "puzzles for one run, the standard deviation over seeds for several. Δ pairs runs of the "
+        "same seed.",
         table=Table(
             corner="Method",
             columns=tuple(f"K = {votes}" for votes in table.votes),

@@ -26,7 +26,7 @@ def test_rows_are_the_papers_whatever_the_plans_order(tmp_path: Path) -> None:
     runs = [run(tmp_path, rule, r, 0, 0.5) for rule in ("deeploop", "base") for r in (3, 1)]
     zero, one = (exhibit("table2", downstream_table(runs, "medium"), ()).table or _fail()).groups
     assert (zero.label, one.label) == ("0-shot", "1-shot")
-    labels = [row.label for row in zero.rows]
+    labels = [row.label.replace("\u00a0", " ") for row in zero.rows]
     assert labels == ["base R = 1", "base R = 3", "DeepLoop R = 1", "DeepLoop R = 3", "guessing"]
 
 
