@@ -13,7 +13,7 @@ ABSENT = "—"
 FLOOR, DIVERGED, TAIL = "†", "‡", "§"
 
 LEGEND = {
-    FLOOR: f"{FLOOR} never left the unigram floor: the run learned token frequencies, no more.",
+    FLOOR: f"{FLOOR} did not get below the unigram floor: it learned token frequencies at most.",
     DIVERGED: f"{DIVERGED} diverged.",
     TAIL: f"{TAIL} mean train loss of the last 50 steps, for want of a validation after warm-up.",
 }

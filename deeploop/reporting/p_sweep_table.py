@@ -83,7 +83,7 @@ def exhibit(found: Sweep, drawings: tuple[Drawing, ...]) -> Exhibit:
         source=paper.source,
         about=f"Validation loss of the {backbone_name(found.backbone)} backbone at R = "
         f"{found.loops} against the exponent p of α = (2N)ᵖ, β = (8N)⁻ᵖ. Each marker is one seed. "
-        "A run that never leaves the unigram floor has learned token frequencies and no more.",
+        "A run that does not get below the unigram floor has learned token frequencies at most.",
         table=Table(
             corner="Exponent",
             columns=COLUMNS,
@@ -129,15 +129,15 @@ def _row(exponent: Exponent, paper: PSweep) -> Row:
 
 def _findings(found: Sweep) -> tuple[str, ...]:
     """Say at which p all, some and no seeds train."""
-    at: dict[str, list[str]] = {"all seeds train": [], "some do": [], "none does": []}
+    at: dict[str, list[str]] = {"all train": [], "some train": [], "none trains": []}
     for exponent in found.exponents:
         every, none = exponent.trained == exponent.seeds, exponent.trained == 0
-        words = "all seeds train" if every else "none does" if none else "some do"
+        words = "all train" if every else "none trains" if none else "some train"
         at[words].append(f"{exponent.p:g}")
     parts = [f"{words} at p = {', '.join(values)}" for words, values in at.items() if values]
     seeds = sorted({exponent.seeds for exponent in found.exponents})
     counts = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    return (f"Seeds at each p: {counts}. By p: {'; '.join(parts)}.",)
+    return (f"Seeds at each p: {counts}. Of them {'; '.join(parts)}.",)
 
 
 def _notes(backbone: str, paper: PSweep) -> tuple[str, ...]:

@@ -46,10 +46,14 @@ def rule_rows(
 
 
 def _best(cells: Sequence[Cell], style: Style) -> Cell | None:
-    """Return the cell with the best mean, if there are two to choose from and one stands out."""
+    """Return the cell with the best mean, if there are two to choose from and one stands out.
+
+    A cell of which no run trained is not the best of anything.
+    """
     means = [mean for cell in cells if (mean := cell.spread.mean) is not None]
     top = [cell for cell in cells if means and cell.spread.mean == style.best(means)]
-    return top[0] if len(means) > 1 and len(top) == 1 else None
+    alone = len(means) > 1 and len(top) == 1
+    return top[0] if alone and any(sample.trained for sample in top[0].samples) else None
 
 
 def gap_row(label: str, gaps: Sequence[Cell], style: Style) -> Row:
