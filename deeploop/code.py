@@ -18,11 +18,13 @@ from pathlib import Path
 
 LOCAL = ("deeploop", "stages")
 BOOKKEEPING = frozenset(
-    "deeploop." + name
-    for name in (
-        "build cli code document dvc errors explain frozen guard locks plan progress project remote"
-        " resolve runner stage status store"
-    ).split()
+    {
+        *("deeploop.build", "deeploop.cli", "deeploop.code", "deeploop.commands"),
+        *("deeploop.document", "deeploop.dvc", "deeploop.errors", "deeploop.explain"),
+        *("deeploop.frozen", "deeploop.guard", "deeploop.locks", "deeploop.plan"),
+        *("deeploop.progress", "deeploop.project", "deeploop.resolve", "deeploop.runner"),
+        *("deeploop.stage", "deeploop.store"),
+    }
 )
 
 
@@ -49,7 +51,9 @@ class CodeDigests:
 
     def digest(self, module: str, function: str = "run") -> str:
         """Return the hex SHA-256 over all that `module.function` reaches, itself included."""
-        return hashlib.sha256(repr(sorted(self.reached(module, function).items())).encode()).hexdigest()
+        return hashlib.sha256(
+            repr(sorted(self.reached(module, function).items())).encode()
+        ).hexdigest()
 
     def reached(self, module: str, function: str = "run") -> dict[str, str]:
         """Return `module:name` -> digest of each reached definition."""
@@ -203,11 +207,11 @@ def _names(target: ast.expr) -> list[str]:
 
 
 def _packages(module: str) -> list[str]:
-    """Importing `a.b.c` runs `a/__init__` and `a.b/__init__` too."""
+    """Return what runs when a module is imported: `a`, `a.b` and `a.b.c`."""
     parts = module.split(".")
     return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
 def _is_outside(module: str) -> bool:
     first, second = (*module.split("."), "")[:2]
-    return first not in LOCAL or f"{first}.{second}" in BOOKKEEPING or second == "commands"
+    return first not in LOCAL or f"{first}.{second}" in BOOKKEEPING

@@ -69,8 +69,8 @@ def _input_changes(resolver: Resolver, old: Mapping[str, Any], run: Run) -> list
         elif now is not None and now != old[up.id]:
             names = [n for n in sorted({**old[up.id], **now}) if old[up.id].get(n) != now.get(n)]
             changes.append(f"input {up.id} changed: {', '.join(names)}")
-    names = {up.id for up in run.inputs}
-    return changes + [f"input {name} is gone" for name in old if name not in names]
+    current = {up.id for up in run.inputs}
+    return changes + [f"input {name} is gone" for name in old if name not in current]
 
 
 def _is_list(value: Any) -> bool:

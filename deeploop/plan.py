@@ -37,8 +37,10 @@ class Document(Section):
 
     @field_validator("suites", mode="before")
     @classmethod
-    def _suites_are_mappings(cls, suites: Any) -> Any:
-        return {k: {} if v is None else v for k, v in suites.items()} if isinstance(suites, dict) else suites
+    def _named_suites_may_be_empty(cls, suites: Any) -> Any:
+        if not isinstance(suites, dict):
+            return suites
+        return {name: {} if value is None else value for name, value in suites.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +124,7 @@ class Plan:
                 raise UserError(
                     f"suite {self.suite} has no stage '{stage}'{nearest(stage, stages)}"
                 )
-            raise UserError(
-                f"suite {self.suite} has no run {stage}/{name}{nearest(name, known)}"
-            )
+            raise UserError(f"suite {self.suite} has no run {stage}/{name}{nearest(name, known)}")
         return run
 
     def add(self, run: Run) -> None:
@@ -332,7 +332,7 @@ def _fields_at(model: type[Section], location: Sequence[str | int]) -> list[str]
     for part in location:
         fields = getattr(current, "model_fields", {})
         annotation = fields[part].annotation if part in fields else None
-        models = [m for m in _models_in(annotation if annotation is not None else current)]
+        models = list(_models_in(annotation if annotation is not None else current))
         current = models[0] if models else current
     return list(getattr(current, "model_fields", {}))
 

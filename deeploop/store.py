@@ -119,9 +119,7 @@ def measure(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def finish(
-    entry: Entry, run: Run, spec_text: str, provenance: Mapping[str, Any]
-) -> Outputs:
+def finish(entry: Entry, run: Run, spec_text: str, provenance: Mapping[str, Any]) -> Outputs:
     """Turn a partial folder into the entry: flush, then one atomic rename.
 
     A rename onto an existing entry verifies and uses that one: two jobs that computed the same
@@ -143,7 +141,7 @@ def finish(
             shutil.rmtree(entry.partial)
             return entry.outputs() or outputs
         entry.set_aside()
-    os.rename(entry.partial, entry.folder)
+    entry.partial.rename(entry.folder)
     fsync(entry.folder.parent)
     return outputs
 

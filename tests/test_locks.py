@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -97,10 +98,8 @@ def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
 
     def take(lock: RunLock) -> None:
         ready.wait()
-        try:
+        with contextlib.suppress(BuildError):
             got.append(lock.__enter__())
-        except BuildError:
-            pass
 
     threads = [threading.Thread(target=take, args=(lock,)) for lock in locks_held]
     for thread in threads:

@@ -135,7 +135,9 @@ def test_notation_and_order_do_not_bear_on_identity(project: Path) -> None:
     text = (ROOT / "params.yaml").read_text()
     (project / "params.yaml").write_text(text)
     before = identities(load_plan(project))
-    changed = text.replace("learning_rate: 3e-3\n    warmup_steps: 30", "warmup_steps: 30\n    learning_rate: 0.003")
+    changed = text.replace(
+        "learning_rate: 3e-3\n    warmup_steps: 30", "warmup_steps: 30\n    learning_rate: 0.003"
+    )
     assert changed != text
     (project / "params.yaml").write_text("# a comment\n" + changed)
     assert identities(load_plan(project)) == before

@@ -117,7 +117,7 @@ def make_project(root: Path, toy: Path = TOY) -> Project:
     for name in COPIED:
         source, target = REPOSITORY / name, root / name
         if source.is_symlink():
-            target.symlink_to(os.readlink(source))
+            target.symlink_to(source.readlink())
         elif source.is_dir():
             shutil.copytree(source, target, ignore=ignore)
         else:
