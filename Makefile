@@ -17,7 +17,7 @@ demo: $(INSTALLED)
 	@echo "The report: $(CURDIR)/reports/demo/index.html"
 
 test: $(INSTALLED)
-	python -m pytest
+	python -m pytest -n 2
 
 check: $(INSTALLED)
 	ruff check .
