@@ -8,13 +8,15 @@ segment to segment, is in `deeploop.nn.hrm_halting`.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deeploop.nn.hrm_config import HRMConfig, Module
+from deeploop.nn.init import BETA_MATRICES
+from deeploop.nn.layers import rotate
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
 TRUNCATED_STD = 0.87962566103423978
@@ -24,18 +26,28 @@ Q_BIAS = -5.0
 
 
 class Rotation(NamedTuple):
-    """Rotary position tables, `[positions, channels of a head]`."""
+    """Rotary position tables, `[positions, channels of a head / 2]`."""
 
     cos: Tensor
     sin: Tensor
 
 
+class States(NamedTuple):
+    """What H and L hold, each `[rows, positions, hidden_size]`."""
+
+    z_h: Tensor
+    z_l: Tensor
+
+
 class Thought(NamedTuple):
     """What one segment returns."""
 
-    z_h: Tensor
-    """`[rows, positions, hidden_size]`, with gradient where there is one."""
-    z_l: Tensor
+    states: States
+    """With gradient where there is one."""
+    embedding: Tensor
+    """The input embedding, `[rows, positions, hidden_size]`."""
+    logits: Tensor
+    """`[rows, sequence_length, vocab_size]`."""
     q_halt: Tensor
     """`[rows]`, at least fp32."""
     q_continue: Tensor
@@ -88,7 +100,7 @@ class Attention(nn.Module):
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         query = query[:, :, :queries]
         if rotation is not None:
-            query, key = rotate(query, rotation), rotate(key, rotation)
+            query, key = _turn(query, rotation), _turn(key, rotation)
         mixed = F.scaled_dot_product_attention(query, key, value)
         return self.o_proj(mixed.transpose(1, 2).reshape(rows, -1, hidden))
 
@@ -117,9 +129,7 @@ class Block(nn.Module):
         self.self_attn = Attention(config)
         self.mlp = SwiGLU(config)
 
-    def forward(
-        self, x: Tensor, rotation: Rotation | None, queries: int | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, rotation: Rotation | None, queries: int | None = None) -> Tensor:
         """Return the block's output at the first `queries` positions (None: at all)."""
         x = self._join(x[:, :queries], self.self_attn(x, rotation, queries))
         return self._join(x, self.mlp(x))
@@ -172,7 +182,9 @@ class HRM(nn.Module):
         self.to(torch.promote_types(self.dtype, torch.float32))
         self.register_buffer("H_init", torch.empty(size, dtype=self.dtype))
         self.register_buffer("L_init", torch.empty(size, dtype=self.dtype))
-        for name, table in zip(("cos", "sin"), rotation_tables(config, self.positions), strict=True):
+        for name, table in zip(
+            ("cos", "sin"), rotation_tables(config, self.positions), strict=True
+        ):
             self.register_buffer(name, table, persistent=False)
 
     @property
@@ -212,30 +224,40 @@ class HRM(nn.Module):
         """Return the puzzle embeddings of `identifiers`, `[rows, size]`, or None without one."""
         return self.puzzle_emb(identifiers) if self.config.puzzle_embedding_size else None
 
-    def forward(
-        self, z_h: Tensor, z_l: Tensor, embedding: Tensor, halting_only: bool = False
-    ) -> Thought:
+    def forward(self, states: States, inputs: Tensor, puzzle: Tensor | None) -> Thought:
         """Think for one segment; gradient flows through its last visits only.
 
         Args:
-            z_h: H's state, `[rows, positions, hidden_size]`.
-            z_l: L's state, of the same shape.
-            embedding: what `embed` returned.
-            halting_only: only the halting logits are wanted, and they are read at position 0:
-                `z_h` of the result then has that position alone.
+            states: what was carried here.
+            inputs: token numbers, `[rows, sequence_length]`.
+            puzzle: what `puzzle_rows` returned; a leaf that requires gradient in training.
         """
-        config, rotation = self.config, self.rotation
+        embedding = self.embed(inputs, puzzle)
+        z_h, z_l = self.think(states, embedding)
+        logits = self.lm_head(z_h[:, self.config.puzzle_positions :])
+        return Thought(States(z_h, z_l), embedding, logits, *self._halting(z_h))
+
+    def halting(self, states: States, embedding: Tensor) -> tuple[Tensor, Tensor]:
+        """Return only the halting logits of one segment, each `[rows]`.
+
+        They are read at position 0, so the last block is computed there alone.
+        """
+        return self._halting(self.think(states, embedding, queries=1)[0])
+
+    def think(self, states: States, embedding: Tensor, queries: int | None = None) -> States:
+        """Return the states after one segment: C outer cycles of C_L visits of L and one of H.
+
+        With `queries`, H's state is returned for the first so many positions only.
+        """
+        config, (z_h, z_l) = self.config, states
         visible = config.visible_l_visits
         with torch.no_grad():
             for _ in range(config.h_cycles - 1):
                 z_l = self._think_low(z_h, z_l, embedding, config.l_cycles)
-                z_h = self.H_level(z_h, z_l, rotation)
+                z_h = self.H_level(z_h, z_l, self.rotation)
             z_l = self._think_low(z_h, z_l, embedding, config.l_cycles - visible)
         z_l = self._think_low(z_h, z_l, embedding, visible)
-        z_h = self.H_level(z_h, z_l, rotation, 1 if halting_only else None)
-        q = self.q_head(z_h[:, 0])
-        q = q.to(torch.promote_types(q.dtype, torch.float32))
-        return Thought(z_h, z_l, q[:, 0], q[:, 1])
+        return States(self.H_level(z_h, z_l, self.rotation, queries), z_l)
 
     def _think_low(self, z_h: Tensor, z_l: Tensor, embedding: Tensor, visits: int) -> Tensor:
         if not visits:
@@ -245,9 +267,10 @@ class HRM(nn.Module):
             z_l = self.L_level(z_l, injected, self.rotation)
         return z_l
 
-    def logits(self, z_h: Tensor) -> Tensor:
-        """Return the token logits, `[rows, sequence_length, vocab_size]`."""
-        return self.lm_head(z_h[:, self.config.puzzle_positions :])
+    def _halting(self, z_h: Tensor) -> tuple[Tensor, Tensor]:
+        q = self.q_head(z_h[:, 0])
+        halt, proceed = q.to(torch.promote_types(q.dtype, torch.float32)).unbind(-1)
+        return halt, proceed
 
 
 def initialise(model: HRM, seed: int) -> None:
@@ -272,28 +295,29 @@ def initialise(model: HRM, seed: int) -> None:
 
 
 def residual_branches(model: HRM) -> list[tuple[Tensor, float]]:
-    """Return the matrices that beta scales, as views into the fused ones, with their beta.
+    """Return the matrices that beta scales, as views into the fused ones, each with its beta.
 
-    Which they are is `scaling.beta_targets`: value, output, gate, up and down; all of them but
-    the gate; or output and down alone. Empty where beta is 1.
+    Which they are is `scaling.beta_targets`. Empty where beta is 1.
     """
-    found: list[tuple[Tensor, float]] = []
-    targets = model.config.scaling.beta_targets
-    for module, level in (("H", model.H_level), ("L", model.L_level)):
-        beta = model.config.beta(module)
-        if beta == 1.0:
-            continue
-        for block in level.layers:
-            query, key, value = block.self_attn.qkv_proj.weight.data.chunk(3)
-            gate, up = block.mlp.gate_up_proj.weight.data.chunk(2)
-            output, down = block.self_attn.o_proj.weight.data, block.mlp.down_proj.weight.data
-            chosen = {
-                "output": (output, down),
-                "deepnorm_no_gate": (value, output, up, down),
-                "deepnorm": (value, output, gate, up, down),
-            }[targets]
-            found.extend((branch, beta) for branch in chosen)
-    return found
+    config = model.config
+    targets = BETA_MATRICES[config.scaling.beta_targets]
+    levels = ((model.H_level, config.beta("H")), (model.L_level, config.beta("L")))
+    return [
+        (matrix, beta)
+        for level, beta in levels
+        if beta != 1.0
+        for block in level.layers
+        for name, matrix in block_matrices(cast(Block, block)).items()
+        if name in targets
+    ]
+
+
+def block_matrices(block: Block) -> dict[str, Tensor]:
+    """Return the matrices of one block by name, those of the fused ones as views."""
+    q, k, v = block.self_attn.qkv_proj.weight.data.chunk(3)
+    gate, up = block.mlp.gate_up_proj.weight.data.chunk(2)
+    output, down = block.self_attn.o_proj.weight.data, block.mlp.down_proj.weight.data
+    return {"q": q, "k": k, "v": v, "o": output, "gate": gate, "up": up, "down": down}
 
 
 def rms_norm(x: Tensor, epsilon: float) -> Tensor:
@@ -302,20 +326,22 @@ def rms_norm(x: Tensor, epsilon: float) -> Tensor:
 
 
 def rotation_tables(config: HRMConfig, positions: int) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of the rotary angles, `[positions, channels]`, fp32 (fp64 in fp64)."""
+    """Return cosine and sine of the rotary angles, `[positions, channels of a head / 2]`.
+
+    Angles are computed in fp32 (fp64 in fp64) because the published code does: over 900
+    positions its angles differ visibly from exact ones.
+    """
     dtype = torch.promote_types(DTYPES[config.precision], torch.float32)
     channels = config.hidden_size // config.heads
-    frequencies = config.rope_base ** (-torch.arange(0, channels, 2, dtype=dtype) / channels)
-    angles = torch.outer(torch.arange(positions, dtype=dtype), frequencies).repeat(1, 2)
+    frequencies = 1.0 / config.rope_base ** (torch.arange(0, channels, 2, dtype=dtype) / channels)
+    angles = torch.outer(torch.arange(positions, dtype=dtype), frequencies)
     return angles.cos(), angles.sin()
 
 
-def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+def _turn(x: Tensor, rotation: Rotation) -> Tensor:
     """Turn `[rows, heads, positions, channels]` by its positions, in the tables' precision."""
-    cos, sin = rotation.cos[: x.shape[2]], rotation.sin[: x.shape[2]]
-    wide = x.to(cos.dtype)
-    first, second = wide.chunk(2, dim=-1)
-    return (wide * cos + torch.cat((-second, first), dim=-1) * sin).to(x.dtype)
+    cos, sin = (table[: x.shape[2]] for table in rotation)
+    return rotate(x.to(cos.dtype), cos, sin).to(x.dtype)
 
 
 def _truncated_normal(tensor: Tensor, std: float, generator: torch.Generator) -> None:

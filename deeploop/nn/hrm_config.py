@@ -5,20 +5,23 @@ Imports no torch: planning reads it. The defaults are the published ARC configur
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from deeploop.errors import UserError
 from deeploop.nn.config import BetaTargets
+from deeploop.scaling import ALPHA_CONSTANT, BETA_CONSTANT, RULES, alpha, beta, hrm_gradient_depth
 from deeploop.stage import Section
 
 Module = Literal["H", "L"]
 Precision = Literal["bf16", "fp32", "fp64"]
 
 FFN_MULTIPLE = 256
+RULE_NAMES = {"vanilla": "base", "deepnorm": "deepnorm", "deeploop": "deeploop"}
+"""HRM's rules, and what `deeploop.scaling` calls them."""
+
 IGNORED_KEYS = frozenset({"batch_size", "causal"})
 """Keys of a published configuration that its model never reads, or that are not the model's."""
 
@@ -73,8 +76,10 @@ class HRMScaling(Section):
     """With `custom`: the exponents of L instead of `p`."""
     n_g: float | None = Field(default=None, gt=0)
     """Gradient-visible block-equivalent depth; K_H + C_L K_L (the paper's Eq. 16) when absent."""
-    alpha_constant: float = Field(default=2.0, gt=0)
-    beta_constant: float = Field(default=8.0, gt=0)
+    alpha_constant: float = Field(default=ALPHA_CONSTANT, gt=0)
+    """c."""
+    beta_constant: float = Field(default=BETA_CONSTANT, gt=0)
+    """d."""
     beta_targets: BetaTargets = "deepnorm"
     """Matrices whose initial values beta scales, as for the looped GPT."""
 
@@ -92,9 +97,8 @@ class HRMScaling(Section):
         own = self.h if module == "H" else self.l
         if own is not None:
             return own
-        fixed = {"vanilla": 0.0, "deepnorm": 0.25, "deeploop": 0.5}
-        p = fixed.get(self.rule, self.p)
-        assert p is not None  # noqa: S101 - the validator saw to it
+        p = self.p if self.rule == "custom" else RULES[RULE_NAMES[self.rule]]
+        assert p is not None
         return ModuleExponents(alpha=p, beta=p)
 
 
@@ -146,12 +150,12 @@ class HRMConfig(Section):
     @property
     def ffn_hidden(self) -> int:
         """Width of the SwiGLU."""
-        return _round_up(round(self.expansion * self.hidden_size * 2 / 3), FFN_MULTIPLE)
+        return _rounded_up(round(self.expansion * self.hidden_size * 2 / 3), FFN_MULTIPLE)
 
     @property
     def puzzle_positions(self) -> int:
         """Positions that the puzzle embedding takes before the grid's tokens."""
-        return _round_up(self.puzzle_embedding_size, self.hidden_size) // self.hidden_size
+        return _rounded_up(self.puzzle_embedding_size, self.hidden_size) // self.hidden_size
 
     @property
     def visible_l_visits(self) -> int:
@@ -161,17 +165,18 @@ class HRMConfig(Section):
     @property
     def gradient_depth(self) -> float:
         """N_g, in blocks: the paper's count unless `scaling.n_g` says otherwise."""
-        return self.scaling.n_g or self.h_layers + self.l_cycles * self.l_layers
+        counted = hrm_gradient_depth(self.h_layers, self.l_layers, self.l_cycles)
+        return self.scaling.n_g or counted
 
     def alpha(self, module: Module) -> float:
-        """Weight of the residual stream before each norm: (2 N_g)^p; exactly 1 for p = 0."""
-        base = self.scaling.alpha_constant * self.gradient_depth
-        return math.pow(base, self.scaling.exponents(module).alpha)
+        """Return the weight of the residual stream before each norm; exactly 1 for p = 0."""
+        exponent = self.scaling.exponents(module).alpha
+        return alpha(self.gradient_depth, exponent, self.scaling.alpha_constant)
 
     def beta(self, module: Module) -> float:
-        """Initialisation gain of the residual branches: (8 N_g)^-p; exactly 1 for p = 0."""
-        base = self.scaling.beta_constant * self.gradient_depth
-        return math.pow(base, -self.scaling.exponents(module).beta)
+        """Return the initialisation gain of the residual branches; exactly 1 for p = 0."""
+        exponent = self.scaling.exponents(module).beta
+        return beta(self.gradient_depth, exponent, self.scaling.beta_constant)
 
 
 def from_published(published: Mapping[str, Any]) -> HRMConfig:
@@ -192,21 +197,19 @@ def from_published(published: Mapping[str, Any]) -> HRMConfig:
     values.setdefault("puzzle_embedding_size", 0)
     try:
         return HRMConfig(**values)
-    except ValueError as error:
-        raise UserError(f"HRM configuration: {_first_fault(error)}") from None
+    except ValidationError as error:
+        raise UserError(f"HRM configuration: {first_fault(error)}") from None
 
 
 def _translated(value: Any) -> Any:
     return PUBLISHED_VALUES.get(value, value) if isinstance(value, str) else value
 
 
-def _first_fault(error: ValueError) -> str:
-    faults = getattr(error, "errors", list)()
-    if not faults:
-        return str(error)
-    place = ".".join(str(part) for part in faults[0]["loc"])
-    return f"{place}: {faults[0]['msg']}".removeprefix(": ")
+def first_fault(error: ValidationError) -> str:
+    """Return the first thing that pydantic found wrong, with its place, in one line."""
+    fault = error.errors()[0]
+    return ": ".join([*map(str, fault["loc"]), fault["msg"]])
 
 
-def _round_up(value: int, multiple: int) -> int:
+def _rounded_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple

@@ -7,7 +7,7 @@ place of the next batch. In evaluation every row takes all segments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from deeploop.nn.hrm import HRM, Thought
+from deeploop.nn.hrm import HRM, States, Thought
 from deeploop.nn.stablemax import IGNORED_LABEL, token_losses
 
 
@@ -31,16 +31,17 @@ class Batch(NamedTuple):
 
     def where(self, rows: Tensor, other: Batch) -> Batch:
         """Return these rows where `rows` (`[rows]`, bool) is true, `other`'s elsewhere."""
-        return Batch(*(_select(rows, mine, theirs) for mine, theirs in zip(self, other, strict=True)))
+        return Batch(
+            *(_select(rows, mine, theirs) for mine, theirs in zip(self, other, strict=True))
+        )
 
 
 @dataclass(frozen=True)
 class Carry:
     """What a row keeps from one segment to the next."""
 
-    z_h: Tensor
-    """`[rows, positions, hidden_size]`, without gradient."""
-    z_l: Tensor
+    states: States
+    """Without gradient."""
     steps: Tensor
     """`[rows]`, int32: segments spent on the current puzzle."""
     halted: Tensor
@@ -48,21 +49,16 @@ class Carry:
     current: Batch
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors by name, for checkpoints."""
-        return {
-            "z_h": self.z_h,
-            "z_l": self.z_l,
-            "steps": self.steps,
-            "halted": self.halted,
-            **self.current._asdict(),
-        }
+        """Return the tensors by name, rows first, for checkpoints."""
+        own = {"steps": self.steps, "halted": self.halted}
+        return own | self.states._asdict() | self.current._asdict()
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> Carry:
         """Build from what `tensors` returned."""
+        states = States(*(tensors[name] for name in States._fields))
         batch = Batch(*(tensors[name] for name in Batch._fields))
-        names = ("z_h", "z_l", "steps", "halted")
-        return cls(*(tensors[name] for name in names), batch)
+        return cls(states, tensors["steps"], tensors["halted"], batch)
 
 
 class Exploration(NamedTuple):
@@ -71,90 +67,95 @@ class Exploration(NamedTuple):
     uniform: Tensor
     """`[rows]` in [0, 1): below `halt_exploration` the row explores."""
     segments: Tensor
-    """`[rows]`, integers in 2..halt_max_steps: how long an exploring row must go on at least."""
+    """`[rows]`, integers in 2..halt_max_steps: how long an exploring row goes on at least."""
 
 
 class Segment(NamedTuple):
-    """The outputs of one segment that losses and predictions are made of."""
+    """One segment of training: its outputs, and what `q_continue` should have been."""
 
-    logits: Tensor
-    """`[rows, sequence_length, vocab_size]`."""
-    q_halt: Tensor
-    q_continue: Tensor
+    thought: Thought
+    carry: Carry
     target_q_continue: Tensor | None
-    """`[rows]`: the bootstrapped target of `q_continue`; None where nothing is learned from it."""
+    """`[rows]`; None with `halt_max_steps` 1, where nothing is learned about halting."""
 
 
 def empty_carry(model: HRM, batch: Batch) -> Carry:
     """Return the carry before the first segment: every row is due to take a puzzle."""
     rows, device = len(batch.puzzles), batch.puzzles.device
-    state = torch.zeros(
-        rows, model.positions, model.config.hidden_size, dtype=model.dtype, device=device
-    )
+    size = (rows, model.positions, model.config.hidden_size)
+    state = torch.zeros(size, dtype=model.dtype, device=device)
     steps = torch.zeros(rows, dtype=torch.int32, device=device)
-    return Carry(state, state, steps, torch.ones_like(steps, dtype=torch.bool), batch)
+    return Carry(States(state, state), steps, torch.ones_like(steps, dtype=torch.bool), batch)
 
 
 def admit(model: HRM, carry: Carry, batch: Batch) -> Carry:
     """Return the carry with every halted row started on its place of `batch`."""
     halted = carry.halted
+    start = States(model.H_init, model.L_init)
     return Carry(
-        z_h=_select(halted, model.H_init, carry.z_h),
-        z_l=_select(halted, model.L_init, carry.z_l),
-        steps=carry.steps.masked_fill(halted, 0),
-        halted=halted,
-        current=batch.where(halted, carry.current),
+        States(*(_select(halted, new, old) for new, old in zip(start, carry.states, strict=True))),
+        carry.steps.masked_fill(halted, 0),
+        halted,
+        batch.where(halted, carry.current),
     )
 
 
 def train_segment(
-    model: HRM, carry: Carry, puzzle: Tensor | None, draws: Exploration
-) -> tuple[Carry, Segment]:
-    """Think for one training segment: forward with gradient, halt, target-Q pass.
+    model: HRM,
+    carry: Carry,
+    puzzle: Tensor | None,
+    draws: Exploration,
+    forward: Callable[[States, Tensor, Tensor | None], Thought] | None = None,
+) -> Segment:
+    """Think for one training segment: forward with gradient, target-Q pass, halting.
 
     Args:
         model: the model.
         carry: what `admit` returned.
         puzzle: the puzzle embeddings of `carry.current.puzzles`; a leaf that receives gradient.
         draws: the exploration draws, used when `halt_max_steps` exceeds 1.
+        forward: the forward that carries gradient, where it is not `model` itself but a wrapper
+            of it.
     """
-    config = model.config
-    embedding = model.embed(carry.current.inputs, puzzle)
-    thought = model(carry.z_h, carry.z_l, embedding)
+    thought = (forward or model)(carry.states, carry.current.inputs, puzzle)
     with torch.no_grad():
+        states = States(*(state.detach() for state in thought.states))
         steps = carry.steps + 1
-        last = steps >= config.halt_max_steps
-        halted, target = last, None
-        if config.halt_max_steps > 1:
-            wants = thought.q_halt > thought.q_continue
-            least = (draws.uniform < config.halt_exploration) * draws.segments
-            halted = (last | wants) & (steps >= least)
-            following = model(thought.z_h.detach(), thought.z_l.detach(), embedding, True)
-            target = _continuation_value(last, following)
-        state = thought.z_h.detach(), thought.z_l.detach()
-        carried = Carry(*state, steps, halted, carry.current)
-    logits = model.logits(thought.z_h)
-    return carried, Segment(logits, thought.q_halt, thought.q_continue, target)
+        halted = last = steps >= model.config.halt_max_steps
+        target = None
+        if model.config.halt_max_steps > 1:
+            halted = halts(model, thought, steps, draws)
+            halt, proceed = model.halting(states, thought.embedding)
+            target = torch.where(last, halt, torch.maximum(halt, proceed)).sigmoid()
+    return Segment(thought, Carry(states, steps, halted, carry.current), target)
 
 
 @torch.no_grad()
-def think(model: HRM, batch: Batch) -> tuple[Carry, Segment]:
+def think_fully(model: HRM, batch: Batch) -> Thought:
     """Work on every row of `batch` for all `halt_max_steps` segments, without gradient."""
-    carry = admit(model, empty_carry(model, batch), batch)
-    embedding = model.embed(batch.inputs, model.puzzle_rows(batch.puzzles))
-    thought = Thought(carry.z_h, carry.z_l, *(torch.empty(0),) * 2)
-    for _ in range(model.config.halt_max_steps):
-        thought = model(thought.z_h, thought.z_l, embedding)
-    steps = torch.full_like(carry.steps, model.config.halt_max_steps)
-    carried = Carry(thought.z_h, thought.z_l, steps, carry.halted, batch)
-    return carried, Segment(
-        model.logits(thought.z_h), thought.q_halt, thought.q_continue, None
-    )
+    states = admit(model, empty_carry(model, batch), batch).states
+    puzzle = model.puzzle_rows(batch.puzzles)
+    embedding = model.embed(batch.inputs, puzzle)
+    for _ in range(model.config.halt_max_steps - 1):
+        states = model.think(states, embedding)
+    return model(states, batch.inputs, puzzle)
 
 
-def segment_loss(
-    model: HRM, carry: Carry, segment: Segment
-) -> tuple[Tensor, dict[str, Tensor]]:
+def halts(model: HRM, thought: Thought, steps: Tensor, draws: Exploration) -> Tensor:
+    """Return which rows end here in training, `[rows]`: out of segments, or sure enough.
+
+    Args:
+        model: the model.
+        thought: what it returned.
+        steps: segments spent, this one included.
+        draws: an exploring row goes on for at least its number of segments.
+    """
+    last = steps >= model.config.halt_max_steps
+    least = (draws.uniform < model.config.halt_exploration) * draws.segments
+    return (last | (thought.q_halt > thought.q_continue)) & (steps >= least)
+
+
+def segment_loss(model: HRM, segment: Segment) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the loss summed over rows, and sums for metrics.
 
     The loss of a row is the mean cross-entropy of its labelled tokens, plus half the binary
@@ -165,36 +166,31 @@ def segment_loss(
         The scalar loss, and the published metrics: sums over the rows that halted and have a
         label (`count` of them), and the three losses over all rows.
     """
+    thought, carry = segment.thought, segment.carry
     labels = carry.current.labels
     answered = labels != IGNORED_LABEL
     counts = answered.sum(-1)
     divisor = counts.clamp_min(1)
-    right = (answered & (segment.logits.argmax(-1) == labels)).sum(-1)
+    right = (answered & (thought.logits.argmax(-1) == labels)).sum(-1)
     # A row without a label counts as solved here, though not in the metrics, as published.
     solved = right == counts
-    losses = {
-        "lm_loss": (token_losses(segment.logits, labels, model.config.loss).sum(-1) / divisor).sum(),
-        "q_halt_loss": _binary_loss(segment.q_halt, solved.to(segment.q_halt.dtype)),
-    }
+    tokens = token_losses(thought.logits, labels, model.config.loss)
+    language = (tokens.sum(-1) / divisor).sum()
+    halting = {"q_halt_loss": _binary_loss(thought.q_halt, solved.to(thought.q_halt.dtype))}
     if segment.target_q_continue is not None:
-        losses["q_continue_loss"] = _binary_loss(segment.q_continue, segment.target_q_continue)
-    halting = sum(loss for name, loss in losses.items() if name != "lm_loss")
+        target = segment.target_q_continue
+        halting["q_continue_loss"] = _binary_loss(thought.q_continue, target)
     scored = carry.halted & (counts > 0)
     metrics = {
         "count": scored.sum(),
-        "accuracy": (right / divisor)[scored].sum(),
+        "accuracy": (scored * right / divisor).sum(),
         "exact_accuracy": (scored & solved).sum(),
-        "q_halt_accuracy": (scored & ((segment.q_halt >= 0) == solved)).sum(),
-        "steps": (carry.steps * scored).sum(),
-        **{name: loss.detach() for name, loss in losses.items()},
+        "q_halt_accuracy": (scored & ((thought.q_halt >= 0) == solved)).sum(),
+        "steps": (scored * carry.steps).sum(),
+        "lm_loss": language.detach(),
+        **{name: loss.detach() for name, loss in halting.items()},
     }
-    return losses["lm_loss"] + 0.5 * halting, metrics
-
-
-def _continuation_value(last: Tensor, following: Thought) -> Tensor:
-    """Return the target of `q_continue`: what the next segment is worth, seen from itself."""
-    best = torch.maximum(following.q_halt, following.q_continue)
-    return torch.where(last, following.q_halt, best).sigmoid()
+    return language + 0.5 * sum(halting.values()), metrics
 
 
 def _binary_loss(logits: Tensor, targets: Tensor) -> Tensor:

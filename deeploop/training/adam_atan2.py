@@ -7,11 +7,14 @@ inside or before it: the package adam-atan2-pytorch uses another formula.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class AdamATan2(torch.optim.Optimizer):
@@ -24,7 +27,9 @@ class AdamATan2(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.95),
         weight_decay: float = 0.1,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "step": 0})
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "step": 0}
+        )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
@@ -33,37 +38,27 @@ class AdamATan2(torch.optim.Optimizer):
             raise ValueError("AdamATan2 does not call closures")
         for group in self.param_groups:
             group["step"] += 1
-            _update(*self._moments(group), group)
+            params = [param for param in group["params"] if param.grad is not None]
+            if params:
+                states = [self._state(param) for param in params]
+                _update(params, states, group)
 
-    def _moments(self, group: dict[str, Any]) -> tuple[list[Tensor], ...]:
-        params = [p for p in group["params"] if p.grad is not None]
-        for param in params:
-            if param not in self.state:
-                self.state[param] = {
-                    "exp_avg": torch.zeros_like(param),
-                    "exp_avg_sq": torch.zeros_like(param),
-                }
-        first = [self.state[p]["exp_avg"] for p in params]
-        second = [self.state[p]["exp_avg_sq"] for p in params]
-        return params, [p.grad for p in params], first, second
+    def _state(self, param: Tensor) -> dict[str, Tensor]:
+        if param not in self.state:
+            self.state[param] = {name: torch.zeros_like(param) for name in MOMENTS}
+        return self.state[param]
 
 
-def _update(
-    params: list[Tensor],
-    grads: list[Tensor],
-    first: list[Tensor],
-    second: list[Tensor],
-    group: dict[str, Any],
-) -> None:
-    if not params:
-        return
+def _update(params: list[Tensor], states: list[dict[str, Tensor]], group: dict[str, Any]) -> None:
     lr, (beta1, beta2), step = group["lr"], group["betas"], group["step"]
+    first, second = ([state[name] for state in states] for name in MOMENTS)
+    gradients = [param.grad for param in params if param.grad is not None]
     torch._foreach_mul_(params, 1 - lr * group["weight_decay"])
-    torch._foreach_lerp_(first, grads, 1 - beta1)
-    torch._foreach_lerp_(second, torch._foreach_mul(grads, grads), 1 - beta2)
-    # Equals sqrt(v) / sqrt(1 - beta2^t); sqrt before the division, as in the reference kernel.
-    scale = torch._foreach_sqrt(second)
-    torch._foreach_div_(scale, (1 - beta2**step) ** 0.5)
-    for moment, width in zip(first, scale, strict=True):
-        torch.atan2(moment, width, out=width)
-    torch._foreach_add_(params, scale, alpha=-lr / (1 - beta1**step))
+    torch._foreach_lerp_(first, gradients, 1 - beta1)
+    torch._foreach_lerp_(second, torch._foreach_mul(gradients, gradients), 1 - beta2)
+    # The square root before the division, as in the reference kernel.
+    updates = torch._foreach_sqrt(second)
+    torch._foreach_div_(updates, math.sqrt(1 - beta2**step))
+    for moment, update in zip(first, updates, strict=True):
+        torch.atan2(moment, update, out=update)
+    torch._foreach_add_(params, updates, alpha=-lr / (1 - beta1**step))

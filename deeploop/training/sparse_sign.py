@@ -24,7 +24,7 @@ def sign_step(
         lr: step size.
         weight_decay: decoupled, on the touched rows only.
     """
-    touched, position = rows.unique(return_inverse=True)
+    touched, position = rows.long().unique(return_inverse=True)
     total = gradients.new_zeros(len(touched), gradients.shape[1])
     total.index_add_(0, position, gradients)
     values = table.index_select(0, touched).mul_(1 - lr * weight_decay)
