@@ -17,7 +17,7 @@ from deeploop.training.config import Execution
 
 @dataclass(frozen=True)
 class World:
-    """This process among those of a run; a single process exchanges nothing."""
+    """One process among those of a run; a single one exchanges nothing."""
 
     device: torch.device
     rank: int = 0
