@@ -1,6 +1,6 @@
 """HRM's weights on disk: our folders, and checkpoints of the published code.
 
-A finished model is a folder with `config.json` and `model.safetensors`. A published checkpoint is
+A finished model is a folder with `model.json` and `model.safetensors`. A published checkpoint is
 what `torch.save` wrote: it is unpickled with `weights_only`, so nothing in it is ever executed.
 """
 
@@ -23,7 +23,7 @@ from deeploop.errors import UserError
 from deeploop.nn.hrm import HRM
 from deeploop.nn.hrm_config import FFN_MULTIPLE, HRMConfig, first_fault
 
-CONFIG_FILE = "config.json"
+CONFIG_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 ARCHITECTURE = "hrm"
 

@@ -27,9 +27,7 @@ class AdamATan2(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.95),
         weight_decay: float = 0.1,
     ) -> None:
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "step": 0}
-        )
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
@@ -37,7 +35,6 @@ class AdamATan2(torch.optim.Optimizer):
         if closure is not None:
             raise ValueError("AdamATan2 does not call closures")
         for group in self.param_groups:
-            group["step"] += 1
             params = [param for param in group["params"] if param.grad is not None]
             if params:
                 states = [self._state(param) for param in params]
@@ -46,11 +43,15 @@ class AdamATan2(torch.optim.Optimizer):
     def _state(self, param: Tensor) -> dict[str, Tensor]:
         if param not in self.state:
             self.state[param] = {name: torch.zeros_like(param) for name in MOMENTS}
+            self.state[param]["step"] = torch.zeros(())  # on the CPU, like AdamW's
         return self.state[param]
 
 
 def _update(params: list[Tensor], states: list[dict[str, Tensor]], group: dict[str, Any]) -> None:
-    lr, (beta1, beta2), step = group["lr"], group["betas"], group["step"]
+    lr, (beta1, beta2) = group["lr"], group["betas"]
+    for state in states:
+        state["step"] += 1
+    step = states[0]["step"].item()
     first, second = ([state[name] for state in states] for name in MOMENTS)
     gradients = [param.grad for param in params if param.grad is not None]
     torch._foreach_mul_(params, 1 - lr * group["weight_decay"])

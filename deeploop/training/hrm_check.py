@@ -1,8 +1,9 @@
 """Replay a reference file of HRM and measure how far this implementation is from it.
 
 Each step starts from the reference's own carry and (where they are recorded) weights, so a
-deviation shows where it arises and nowhere else; the optimizers' moments are ours throughout. What a comparison decides (halting,
-right or wrong tokens) is computed from the reference's numbers: a tie in bf16 is no deviation.
+deviation shows where it arises and nowhere else; the optimizers' moments are ours throughout.
+What a comparison decides (halting, right or wrong tokens) is computed from the reference's
+numbers: a tie in bf16 is no deviation.
 """
 
 from __future__ import annotations
