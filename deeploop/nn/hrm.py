@@ -259,6 +259,15 @@ class HRM(nn.Module):
         z_l = self._think_low(z_h, z_l, embedding, visible)
         return States(self.H_level(z_h, z_l, self.rotation, queries), z_l)
 
+    def compile_as(self, what: str) -> None:
+        """Compile each block once (`block`), the forward as a whole (`model`), or nothing."""
+        if what == "model":
+            self.compile()
+        elif what == "block":
+            for level in (self.H_level, self.L_level):
+                for block in level.layers:
+                    block.compile()
+
     def _think_low(self, z_h: Tensor, z_l: Tensor, embedding: Tensor, visits: int) -> Tensor:
         if not visits:
             return z_l

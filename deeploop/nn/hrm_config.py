@@ -6,7 +6,7 @@ Imports no torch: planning reads it. The defaults are the published ARC configur
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -102,14 +102,9 @@ class HRMScaling(Section):
         return ModuleExponents(alpha=p, beta=p)
 
 
-class HRMConfig(Section):
-    """One HRM: two modules of Post-LN blocks, visited C times C_L and C times a segment."""
+class HRMArchitecture(Section):
+    """HRM without the sizes that a data set decides: two modules of Post-LN blocks."""
 
-    sequence_length: int = Field(gt=0)
-    """Tokens of a grid; 900 for ARC (30 x 30). Puzzle positions come on top."""
-    vocab_size: int = Field(gt=0)
-    identifiers: int = Field(default=1, gt=0)
-    """Rows of the puzzle embedding, the blank identifier 0 included."""
     puzzle_embedding_size: int = Field(default=512, ge=0)
     """Numbers a puzzle; 0 for none. Padded with zeros to whole positions of hidden_size."""
     hidden_size: int = Field(default=512, gt=0)
@@ -142,7 +137,7 @@ class HRMConfig(Section):
     scaling: HRMScaling = HRMScaling()
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> HRMConfig:
+    def _heads_divide(self) -> Self:
         if self.hidden_size % self.heads or (self.hidden_size // self.heads) % 2:
             raise ValueError("heads must divide hidden_size into an even number of channels a head")
         return self
@@ -177,6 +172,16 @@ class HRMConfig(Section):
         """Return the initialisation gain of the residual branches; exactly 1 for p = 0."""
         exponent = self.scaling.exponents(module).beta
         return beta(self.gradient_depth, exponent, self.scaling.beta_constant)
+
+
+class HRMConfig(HRMArchitecture):
+    """One HRM: C cycles a segment, each of C_L visits of L and one of H."""
+
+    sequence_length: int = Field(gt=0)
+    """Tokens of a grid; 900 for ARC (30 x 30). Puzzle positions come on top."""
+    vocab_size: int = Field(gt=0)
+    identifiers: int = Field(default=1, gt=0)
+    """Rows of the puzzle embedding, the blank identifier 0 included."""
 
 
 def from_published(published: Mapping[str, Any]) -> HRMConfig:

@@ -30,6 +30,11 @@ ARCHITECTURE = "hrm"
 PREFIXES = ("_orig_mod.", "module.", "model.", "inner.")
 """What wrappers put before a published name: compilation, data parallelism, loss head, halting."""
 PUZZLE_TABLE = "puzzle_emb.weights"
+OTHER_BUILD = (
+    "trained on a build with another number of puzzle identifiers, which depends on the sets, the "
+    "augmentations and the order of reading (`order: sorted` or `reversed`); take a build of the "
+    "same settings"
+)
 
 
 def save_model(folder: Path, config: HRMConfig, weights: Mapping[str, Tensor]) -> None:
@@ -111,11 +116,7 @@ def differences(model: HRM, weights: Mapping[str, Tensor]) -> list[str]:
 def _explained(name: str) -> str:
     if name != PUZZLE_TABLE:
         return ""
-    return (
-        ": the checkpoint was trained on a build with another number of puzzle identifiers. The "
-        "number depends on the augmentations and on the order in which puzzles are read "
-        "(`order: sorted` or `reversed`); predict on a build of the same settings"
-    )
+    return f": the checkpoint was {OTHER_BUILD}"
 
 
 def inferred_config(weights: Mapping[str, Tensor], given: Mapping[str, Any]) -> HRMConfig:

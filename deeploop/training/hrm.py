@@ -99,7 +99,7 @@ class HRMTask:
         self.model = HRM(config)
         initialise(self.model, training.seed)
         self.model.to(world.device)
-        _compile(self.model, run)
+        self.model.compile_as(run.compile)
         self.module: nn.Module = self.model
         self.optimizers, self.puzzle_optimizer = _optimizers(self.model, training, world)
         self.carries: dict[int, Carry] = {}
@@ -306,15 +306,6 @@ def _optimizers(
     rates = recipe.puzzle_learning_rate, recipe.puzzle_weight_decay
     sparse = SparseSignSGD(model.puzzle_emb.weights, *rates, world)
     return (dense, with_peak_rates(sparse)), sparse
-
-
-def _compile(model: HRM, run: Execution) -> None:
-    if run.compile == "block":
-        for level in (model.H_level, model.L_level):
-            for block in level.layers:
-                block.compile()
-    elif run.compile == "model":
-        model.compile()
 
 
 def _write_outputs(trainer: Trainer, task: HRMTask, folder: Path) -> None:
