@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from deeploop.arc.grids import MAX_GRID
 from deeploop.arc.kernels import augmentation, translation
@@ -119,7 +119,8 @@ class ArcPlan:
     def save(self, folder: Path) -> None:
         """Write the plan's two files into `folder`; equal plans give equal bytes."""
         arrays = ("symmetries", "colours", "padding", "shapes", "cells")
-        save_file({name: getattr(self, name) for name in arrays}, folder / ARRAYS_FILE)
+        content = save({name: getattr(self, name) for name in arrays})
+        (folder / ARRAYS_FILE).write_bytes(content)
         about = {
             "settings": asdict(self.settings),
             "trials": self.trials,
