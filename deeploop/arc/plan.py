@@ -30,6 +30,7 @@ from deeploop.arc.kernels.hashing import hash_tables
 from deeploop.arc.kernels.streams import shuffled
 from deeploop.arc.puzzles import Pair, Puzzle, PuzzleSet
 from deeploop.errors import UserError
+from deeploop.fileio import dump_json
 
 Mode = Literal["hrm", "philox"]
 Split = Literal["train", "test"]
@@ -126,7 +127,7 @@ class ArcPlan:
             "trials": self.trials,
             "puzzles": [list(asdict(puzzle).values()) for puzzle in self.puzzles],
         }
-        (folder / SETTINGS_FILE).write_text(json.dumps(about, sort_keys=True) + "\n")
+        (folder / SETTINGS_FILE).write_text(dump_json(about))
 
     @classmethod
     def load(cls, folder: Path) -> ArcPlan:

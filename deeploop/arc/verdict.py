@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from math import isqrt
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from deeploop.arc.predictions import read_rows
 from deeploop.arc.rows import ArcRows
 from deeploop.arc.vote import TEST, Ties, Vote, hash_tokens, vote
 from deeploop.errors import BuildError
+from deeploop.fileio import dump_json
 
 METRICS_FILE = "metrics.json"
 VOTES_FILE = "top_votes.parquet"
@@ -119,7 +119,7 @@ def decide(predictions: Path, dataset: Path, folder: Path, ties: Ties) -> dict[s
     planned = planned_tests(ArcRows(plan, "test"), identifiers)
     check_complete(voted, planned, identifiers)
     metrics = voted.scores.as_dict()
-    (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
+    (folder / METRICS_FILE).write_text(dump_json(metrics))
     votes = top_votes(predictions, voted, planned, identifiers)
     votes.write_parquet(folder / VOTES_FILE, compression="zstd", statistics=False)
     return metrics
