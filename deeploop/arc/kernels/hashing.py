@@ -61,7 +61,7 @@ def add_colour_sums(
     salt: np.ndarray,
 ) -> None:
     """Add one grid, turned by `symmetry`, to `sums` [colours, lanes] and its shape to `salt`."""
-    first, down, right = source_walk(symmetry, height, width)
+    first, down, right = source_walk(symmetry, height, width, width)
     rows, columns = (width, height) if swaps_sides(symmetry) else (height, width)
     for lane in range(LANES):
         salt[lane] += tables.shape[side, rows, columns, lane]

@@ -27,7 +27,7 @@ def draw(
 
     An END token follows each of its rows and stands below each of its columns, where there is room.
     """
-    first, down, right = source_walk(symmetry, height, width)
+    first, down, right = source_walk(symmetry, height, width, width)
     rows, columns = (width, height) if swaps_sides(symmetry) else (height, width)
     tokens[:] = 0
     for r in range(rows):

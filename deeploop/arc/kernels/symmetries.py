@@ -12,24 +12,25 @@ def swaps_sides(symmetry: int) -> bool:
 
 
 @compiled
-def source_walk(symmetry: int, height: int, width: int) -> tuple[int, int, int]:
+def source_walk(symmetry: int, height: int, width: int, stride: int) -> tuple[int, int, int]:
     """Return (first, down, right): cell (r, c) is the source's first + r * down + c * right.
 
-    `height` and `width` are the source's; indices are into its row-major cells. Symmetries are
-    numbered as in `deeploop.arc.grids.dihedral`.
+    `height` and `width` are the source's, whose rows lie `stride` cells apart. Symmetries are
+    numbered as in `deeploop.arc.grids.transform`.
     """
+    last_row, last_column = (height - 1) * stride, width - 1
     if symmetry == 0:
-        return 0, width, 1
+        return 0, stride, 1
     if symmetry == 1:
-        return width - 1, -1, width
+        return last_column, -1, stride
     if symmetry == 2:
-        return height * width - 1, -width, -1
+        return last_row + last_column, -stride, -1
     if symmetry == 3:
-        return (height - 1) * width, 1, -width
+        return last_row, 1, -stride
     if symmetry == 4:
-        return width - 1, width, -1
+        return last_column, stride, -1
     if symmetry == 5:
-        return (height - 1) * width, -width, 1
+        return last_row, -stride, 1
     if symmetry == 6:
-        return 0, 1, width
-    return height * width - 1, -1, -width
+        return 0, 1, stride
+    return last_row + last_column, -1, -stride
