@@ -114,6 +114,7 @@ def predict_parts(
     Raises:
         Interrupted: asked to stop; finished parts stay.
     """
+    batch_rows = min(batch_rows, data.count)
     mine = range(0, data.count, PART_ROWS)[world.rank :: world.size]
     missing = [start for start in mine if _read_part(work, start, data) is None]
     done = sum(len(_part(start, data)) for start in mine if start not in missing)
