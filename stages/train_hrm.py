@@ -105,8 +105,8 @@ def expand(section: TrainHRMSection, plan: Planned) -> Iterator[Draft]:
 
 def run(job: Job) -> None:
     """Train the model, resuming where an interrupted attempt left off."""
-    from deeploop.training.hrm import train_hrm
     from deeploop.training.hrm_data import verified_splits
+    from deeploop.training.hrm_task import train_hrm
 
     train_hrm(
         params=job.params,

@@ -27,7 +27,7 @@ from deeploop.nn.hrm_halting import Batch, think_fully
 from deeploop.nn.hrm_weights import OTHER_BUILD, load_model
 from deeploop.progress import Progress
 from deeploop.training.config import Execution
-from deeploop.training.hrm import to_batch
+from deeploop.training.hrm_task import to_batch
 from deeploop.training.world import World, joined
 
 PREDICTIONS_FILE = "predictions.parquet"
