@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ import xxhash
 
 from deeploop.arc.grids import PAD
 from deeploop.arc.identifiers import identifier_names
-from deeploop.arc.plan import SPLITS, ArcPlan
+from deeploop.arc.plan import SPLITS, ArcPlan, Split
 from deeploop.arc.rows import SIDES, ArcRows
 from deeploop.errors import BuildError
 
@@ -139,40 +139,46 @@ def render_files(plan: ArcPlan, folder: Path | None = None, workers: int = 1) ->
     Raises:
         BuildError: when the folder cannot be written.
     """
-    try:
-        return _render_files(plan, folder, workers)
-    except OSError as error:
-        raise BuildError(f"{folder}: cannot write the data set: {error.strerror}") from error
-    finally:
-        if folder:
-            for partial in folder.glob("**/*.partial"):
-                partial.unlink()
-
-
-def _render_files(plan: ArcPlan, folder: Path | None, workers: int) -> Digests:
-    def partial(name: str) -> Path | None:
-        return folder / f"{name}.partial" if folder else None
-
-    for split in SPLITS if folder else ():
-        (folder / split).mkdir(parents=True, exist_ok=True)  # type: ignore[operator]
-    files: dict[str, str] = {}
-    for name, content in small_files(plan).items():
-        files[name] = hashlib.sha256(content).hexdigest()
-        if path := partial(name):
-            path.write_bytes(content)
+    small = small_files(plan)
     streams = [(split, side) for split in SPLITS for side in SIDES]
+    names = [*small, *(f"{split}/all__{side}.npy" for split, side in streams)]
+    paths = {name: folder / f"{name}.partial" if folder else None for name in names}
+    try:
+        digests = _render_files(plan, small, streams, paths, workers)
+        for path in filter(None, paths.values()):
+            path.replace(path.with_suffix(""))
+    except OSError as error:
+        for path in filter(None, paths.values()):
+            if path.is_file():
+                path.unlink()
+        raise BuildError(f"{folder}: cannot write the data set: {error.strerror}") from error
+    return digests
+
+
+def _render_files(
+    plan: ArcPlan,
+    small: Mapping[str, bytes],
+    streams: Sequence[tuple[Split, str]],
+    paths: Mapping[str, Path | None],
+    workers: int,
+) -> Digests:
+    """Hash all files and write those that have a path."""
+    files: dict[str, str] = {}
+    blocks: dict[str, list[str]] = {}
+    for name, content in small.items():
+        files[name] = hashlib.sha256(content).hexdigest()
+        if path := paths[name]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
     rows = {split: ArcRows(plan, split) for split in SPLITS}
     with ThreadPoolExecutor(workers) as pool:
         results = pool.map(
-            lambda s: _stream_rows(rows[s[0]], s[1], partial(f"{s[0]}/all__{s[1]}.npy")), streams
+            lambda one: _stream_rows(rows[one[0]], one[1], paths[f"{one[0]}/all__{one[1]}.npy"]),
+            streams,
         )
-        blocks = {}
         for (split, side), (sha256, digests) in zip(streams, results, strict=True):
             files[f"{split}/all__{side}.npy"] = sha256
             blocks[f"{split}/{side}"] = digests
-    for name in files:
-        if path := partial(name):
-            path.replace(path.with_suffix(""))
     return Digests(dict(sorted(files.items())), blocks)
 
 

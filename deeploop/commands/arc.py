@@ -169,18 +169,26 @@ def _run_lines(args: argparse.Namespace) -> list[Line]:
     from deeploop.arc.plan import ArcPlan
     from deeploop.arc.sheet import puzzle_lines, vote_lines
     from deeploop.arc.verdict import VOTES_FILE
+
+    dataset, votes = _run_folders(args)
+    plan = ArcPlan.load(dataset)
+    names = [puzzle.name for puzzle in plan.puzzles]
+    if args.puzzle not in names:
+        hint = nearest(args.puzzle, names)
+        raise UserError(f"no puzzle '{args.puzzle}' in the data set of {args.run}{hint}")
+    lines = list(puzzle_lines(plan, args.puzzle, args.augmentations))
+    return lines + list(vote_lines(votes / VOTES_FILE, args.puzzle))
+
+
+def _run_folders(args: argparse.Namespace) -> tuple[Path, Path]:
+    """Return the folders of the run's data set and of its votes."""
     from deeploop.plan import load_plan
     from deeploop.project import find_root
 
     root = find_root()
     run = load_plan(root, args.suite).get("vote_arc", args.run)
     dataset = next(up for up in run.inputs if up.stage == "build_arc")
-    plan = ArcPlan.load(_outputs(root, dataset))
-    names = [puzzle.name for puzzle in plan.puzzles]
-    if args.puzzle not in names:
-        raise UserError(f"no puzzle '{args.puzzle}' in {dataset.id}{nearest(args.puzzle, names)}")
-    lines = list(puzzle_lines(plan, args.puzzle, args.augmentations))
-    return lines + list(vote_lines(_outputs(root, run) / VOTES_FILE, args.puzzle))
+    return _outputs(root, dataset), _outputs(root, run)
 
 
 def _outputs(root: Path, run: Run) -> Path:
