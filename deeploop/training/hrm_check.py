@@ -98,9 +98,10 @@ def _check_step(
     if puzzle is not None:
         puzzle.requires_grad_()
     segment = train_segment(model, carry, puzzle, draws)
-    loss, _ = segment_loss(model, segment)
+    loss, metrics = segment_loss(model, segment)
     (loss / len(batch.puzzles)).backward()
-    yield from _compare(reference, prefix, _outputs(loss, segment))
+    losses = {f"metric.{name}": value for name, value in metrics.items() if _is_loss(name)}
+    yield from _compare(reference, prefix, _outputs(loss, segment) | losses)
     yield from _compare(reference, prefix, _decisions(reference, prefix, model, segment, draws))
     gradients = {
         f"grad.{MODEL}{name}": parameter.grad
@@ -140,7 +141,7 @@ def _outputs(loss: Tensor, segment: Segment) -> dict[str, Tensor]:
 def _decisions(
     reference: Reference, prefix: str, model: HRM, segment: Segment, draws: Exploration
 ) -> dict[str, Tensor]:
-    """Return halting and metrics, computed from the reference's outputs."""
+    """Return halting and the metrics that count, computed from the reference's outputs."""
     thought = segment.thought._replace(
         logits=reference.tensor(prefix + "logits"),
         q_halt=reference.tensor(prefix + "q_halt_logits"),
@@ -150,8 +151,12 @@ def _decisions(
     if model.config.halt_max_steps > 1:
         carry = replace(carry, halted=halts(model, thought, carry.steps, draws))
     _, metrics = segment_loss(model, Segment(thought, carry, segment.target_q_continue))
-    named = {f"metric.{name}": value for name, value in metrics.items()}
+    named = {f"metric.{name}": value for name, value in metrics.items() if not _is_loss(name)}
     return {"carry.halted": carry.halted, **named}
+
+
+def _is_loss(metric: str) -> bool:
+    return metric.endswith("_loss")
 
 
 def _check_evaluation(reference: Reference, model: HRM) -> Iterator[Deviation]:
