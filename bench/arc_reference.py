@@ -50,7 +50,9 @@ class Member:
 
     def digest(self) -> str:
         pairs = [
-            f"{grid_digest(a)}|{grid_digest(b)}" for pairs in self.examples.values() for a, b in pairs
+            f"{grid_digest(a)}|{grid_digest(b)}"
+            for pairs in self.examples.values()
+            for a, b in pairs
         ]
         return hashlib.sha256("|".join(sorted(pairs)).encode()).hexdigest()
 

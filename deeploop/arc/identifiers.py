@@ -6,14 +6,13 @@ A name is the puzzle's, or `<puzzle>_t<symmetry>_<ten colours>` where augmented.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from deeploop.arc.grids import IDENTITY_COLOURS
+from deeploop.arc.grids import IDENTITY_COLOURS, SYMMETRIES
 from deeploop.arc.plan import ArcPlan
 from deeploop.errors import UserError
 
@@ -80,8 +79,8 @@ class Identifiers:
         return parse_names(names, str(path))
 
 
-AUGMENTATION = re.compile(r"_t([0-7])_([0-9]{10})")
-AUGMENTATION_LENGTH = len("_t0_0123456789")
+UNAUGMENTED = "_t0_0123456789"
+"""How the name would end if it were augmented by nothing; all augmented names are as long."""
 
 
 def parse_names(names: Sequence[str], where: str) -> Identifiers:
@@ -90,27 +89,37 @@ def parse_names(names: Sequence[str], where: str) -> Identifiers:
     Raises:
         UserError: when a name is not of HRM's form.
     """
-    numbers: dict[str, int] = {BLANK: -1}
-    puzzles, tails = [], []
-    for name in names:
-        puzzle, separator, _ = name.partition("_")
-        puzzles.append(numbers.setdefault(puzzle, len(numbers) - 1))
-        tails.append(name[len(puzzle) :] if separator else "_t0_0123456789")
-    if not all(map(AUGMENTATION.fullmatch, tails)):
-        bad = next(
-            n for n, tail in zip(names, tails, strict=True) if not AUGMENTATION.fullmatch(tail)
-        )
-        raise UserError(f"{where}: {bad!r} is not <puzzle> or <puzzle>_t<0 to 7>_<ten colours>")
-    text = np.frombuffer("".join(tails).encode(), np.uint8).reshape(-1, AUGMENTATION_LENGTH)
-    colours = text[:, 4:] - np.uint8(ord("0"))
-    if (np.sort(colours, axis=1) != IDENTITY_COLOURS).any():
-        bad = names[int((np.sort(colours, axis=1) != IDENTITY_COLOURS).any(axis=1).argmax())]
-        raise UserError(f"{where}: {bad!r}: the colours are no permutation of 0 to 9")
-    del numbers[BLANK]
+    heads = [name.partition("_")[0] for name in names]
+    tails = [name[len(head) :] or UNAUGMENTED for name, head in zip(names, heads, strict=True)]
+    for name, tail in zip(names, tails, strict=True):
+        if len(tail) != len(UNAUGMENTED):
+            raise _bad_name(name, where)
+    letters = np.frombuffer("".join(tails).encode("ascii", "replace"), np.uint8)
+    text = letters.reshape(-1, len(UNAUGMENTED))
+    digits = text - np.uint8(ord("0"))
+    good = (digits[:, 2] < SYMMETRIES) & _are_permutations(digits[:, 4:])
+    for place, letter in ((0, "_"), (1, "t"), (3, "_")):
+        good &= text[:, place] == ord(letter)
+    if not good.all():
+        raise _bad_name(names[int(good.argmin())], where)
+    numbers = {head: number - 1 for number, head in enumerate(dict.fromkeys([BLANK, *heads]))}
     return Identifiers(
-        puzzle_names=list(numbers),
-        puzzles=np.array(puzzles),
-        symmetries=text[:, 2] - np.uint8(ord("0")),
-        colours=colours,
+        puzzle_names=list(numbers)[1:],
+        puzzles=np.array([numbers[head] for head in heads]),
+        symmetries=digits[:, 2],
+        colours=digits[:, 4:],
         augmented=np.array(["_" in name for name in names], bool),
     )
+
+
+def _bad_name(name: str, where: str) -> UserError:
+    form = "<puzzle> or <puzzle>_t<0 to 7>_<0 to 9 in some order>"
+    return UserError(f"{where}: {name!r} is not {form}")
+
+
+def _are_permutations(digits: np.ndarray) -> np.ndarray:
+    """Return which rows of uint8 [n, 10] hold each of 0 to 9 once."""
+    seen = np.zeros(len(digits), np.uint16)
+    for column in digits.T:
+        seen |= np.where(column < 10, np.uint16(1) << column, np.uint16(0)).astype(np.uint16)
+    return seen == 2**10 - 1

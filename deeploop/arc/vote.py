@@ -24,7 +24,7 @@ import polars as pl
 from deeploop.arc.identifiers import Identifiers
 from deeploop.arc.kernels.hashing import hash_tables
 from deeploop.arc.kernels.votes import original_hashes
-from deeploop.arc.predictions import TOKEN_COLUMNS, read_batches
+from deeploop.arc.predictions import read_batches
 from deeploop.errors import UserError
 
 KS = (1, 2, 10, 100, 1000)
@@ -69,7 +69,7 @@ class Vote:
 
     scores: Scores
     tests: pl.DataFrame
-    """See `find_tests`."""
+    """See `read_tests`."""
     candidates: pl.DataFrame
     """See `rank_candidates`; with `right`."""
 
@@ -92,23 +92,27 @@ def hash_tokens(
 def read_ballots(path: Path, identifiers: Identifiers) -> pl.DataFrame:
     """Return one line a row of predictions, without those that only fill batches.
 
-    Columns: `row` (number in the file), `identifier`, `puzzle` (index), `logit`, and the two lanes
-    of the hashes of its grids: `inputs_low`, `inputs_high`, `labels_low`, ... `preds_high`.
+    Columns: `row` (number in the file), `puzzle` (index), `logit`, and the hashes of the input and
+    of the prediction: `inputs_low`, `inputs_high`, `preds_low`, `preds_high`.
 
     Raises:
         UserError: when the table is not valid, is empty, or has identifiers that do not exist.
     """
     frames, first = [], 0
-    for batch in read_batches(path):
-        frames.append(_ballots(batch, identifiers, path).with_row_index("row", offset=first))
+    for batch in read_batches(path, ["puzzle_identifiers", "inputs", "preds", "q_halt_logits"]):
+        which = _identifiers_in(batch, identifiers, path)
+        numbered = _hashed(batch, which, identifiers, ("inputs", "preds")).with_columns(
+            logit=batch["q_halt_logits"].cast(pl.Float64),
+            row=pl.int_range(first, first + len(batch), dtype=pl.Int64, eager=True),
+        )
+        frames.append(numbered.filter(pl.Series(which != 0)))
         first += len(batch)
-    ballots = pl.concat(frames).filter(pl.col("identifier") != 0) if frames else pl.DataFrame()
-    if ballots.is_empty():
+    if not sum(map(len, frames)):
         raise UserError(f"{path}: no predictions (rows with puzzle identifier 0 do not count)")
-    return ballots
+    return pl.concat(frames)
 
 
-def _ballots(batch: pl.DataFrame, identifiers: Identifiers, path: Path) -> pl.DataFrame:
+def _identifiers_in(batch: pl.DataFrame, identifiers: Identifiers, path: Path) -> np.ndarray:
     which = batch["puzzle_identifiers"].cast(pl.Int64).to_numpy()
     last = len(identifiers.puzzles) - 1
     if which.size and not 0 <= which.min() <= which.max() <= last:
@@ -116,37 +120,43 @@ def _ballots(batch: pl.DataFrame, identifiers: Identifiers, path: Path) -> pl.Da
             f"{path}: puzzle identifiers {which.min()} to {which.max()}, but the data set has 1 to "
             f"{last}: these are not the identifiers the predictions were made with"
         )
-    columns = {
-        "identifier": which,
-        "puzzle": identifiers.puzzles[which],
-        "logit": batch["q_halt_logits"].cast(pl.Float64).to_numpy(),
-    }
-    for name in TOKEN_COLUMNS:
+    return which
+
+
+def _hashed(
+    batch: pl.DataFrame, which: np.ndarray, identifiers: Identifiers, columns: Sequence[str]
+) -> pl.DataFrame:
+    """Return `puzzle` and both lanes of the hashes of the grids in token columns."""
+    hashed = {"puzzle": identifiers.puzzles[which]}
+    for name in columns:
         side = 0 if name == "inputs" else 1
         hashes = hash_tokens(batch[name].to_numpy(), identifiers, which, side)
-        columns |= {f"{name}_low": hashes[:, 0], f"{name}_high": hashes[:, 1]}
-    return pl.DataFrame(columns)
+        hashed |= {f"{name}_low": hashes[:, 0], f"{name}_high": hashes[:, 1]}
+    return pl.DataFrame(hashed)
 
 
-def find_tests(ballots: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """Return the tests, as the un-augmented rows give them.
+def read_tests(path: Path, identifiers: Identifiers) -> pl.DataFrame:
+    """Return the tests, as the un-augmented rows of predictions give them.
 
     Columns: `test` (number, by puzzle and hash), `puzzle` (index), `inputs_low`, `inputs_high`,
     `labels_low`, `labels_high`.
 
     Raises:
-        UserError: when a test has two labels, or a puzzle has no un-augmented rows.
+        UserError: when a test has two labels.
     """
-    plain = ballots.filter(pl.Series(~identifiers.augmented[ballots["identifier"].to_numpy()]))
-    tests = plain.select(*TEST, "labels_low", "labels_high").unique().sort(TEST)
+    columns = ["puzzle_identifiers", "inputs", "labels"]
+    plain = np.flatnonzero(~identifiers.augmented)[1:].tolist()
+    rows = [
+        _hashed(batch, _identifiers_in(batch, identifiers, path), identifiers, columns[1:])
+        for batch in read_batches(path, columns, plain)
+    ]
+    if not rows:
+        raise UserError(f"{path}: no un-augmented rows, which say what the tests are")
+    tests = pl.concat(rows).unique().sort(TEST)
     twice = tests.filter(tests.select(TEST).is_duplicated())
     if len(twice):
         name = identifiers.puzzle_names[twice["puzzle"][0]]
         raise UserError(f"puzzle {name}: un-augmented rows give one input different labels")
-    without = ballots.select("puzzle").unique().join(tests, on="puzzle", how="anti").sort("puzzle")
-    if len(without):
-        names = ", ".join(identifiers.puzzle_names[puzzle] for puzzle in without["puzzle"][:5])
-        raise UserError(f"{len(without)} puzzle(s) have no un-augmented rows: {names}")
     return tests.with_columns(test=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
@@ -156,8 +166,12 @@ def assign_tests(
     """Return the ballots with `test`, found by puzzle and un-augmented input.
 
     Raises:
-        UserError: when a row's input is not that of a test of its puzzle.
+        UserError: when a puzzle has no un-augmented rows, or a row's input is not that of a test.
     """
+    without = ballots.select("puzzle").unique().join(tests, on="puzzle", how="anti").sort("puzzle")
+    if len(without):
+        names = ", ".join(identifiers.puzzle_names[puzzle] for puzzle in without["puzzle"][:5])
+        raise UserError(f"{len(without)} puzzle(s) have no un-augmented rows: {names}")
     found = ballots.join(tests.select("test", *TEST), on=TEST, how="left", maintain_order="left")
     lost = found.filter(pl.col("test").is_null())
     if len(lost):
@@ -232,7 +246,7 @@ def vote(path: Path, identifiers: Identifiers, ties: Ties = "hash") -> Vote:
         UserError: when the file is not valid, or does not fit the identifiers.
     """
     ballots = read_ballots(path, identifiers)
-    tests = find_tests(ballots, identifiers)
+    tests = read_tests(path, identifiers)
     candidates = rank_candidates(assign_tests(ballots, tests, identifiers), ties)
     labels = tests.select("test", low="labels_low", high="labels_high", right=True)
     candidates = candidates.join(

@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from deeploop.arc.puzzles import PuzzleSet
 from tests.arc.made_up import Json, made_up_sets, made_up_values, write_sets
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "arc"
+
+
+settings.register_profile("compiled", deadline=None)  # a first call compiles
+settings.load_profile("compiled")
 
 
 @pytest.fixture
