@@ -9,9 +9,22 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from deeploop.scaling import (
+    ALPHA_CONSTANT,
+    BETA_CONSTANT,
+    ResidualScale,
+    alpha,
+    beta,
+    unrolled_depth,
+)
 from deeploop.stage import Section
 
 BetaTargets = Literal["deepnorm", "deepnorm_no_gate", "output"]
+
+
+def padded(width: int, multiple: int = 8) -> int:
+    """Return `width` rounded up: GPUs want the rows of a matrix aligned to 16 bytes."""
+    return -(-width // multiple) * multiple
 
 
 class Scaling(Section):
@@ -21,9 +34,9 @@ class Scaling(Section):
     """p of alpha; 0 is the base, 1/4 DeepNorm, 1/2 DeepLoop."""
     beta_exponent: float = Field(ge=0, le=2)
     """p of beta; the paper uses one p for both."""
-    alpha_constant: float = Field(default=2.0, gt=0)
+    alpha_constant: float = Field(default=ALPHA_CONSTANT, gt=0)
     """c."""
-    beta_constant: float = Field(default=8.0, gt=0)
+    beta_constant: float = Field(default=BETA_CONSTANT, gt=0)
     """d."""
 
 
@@ -57,6 +70,16 @@ class Backbone(Section):
     """Matrices whose initial values beta scales: `deepnorm` = v, o, gate, up, down;
     `deepnorm_no_gate` leaves the gate; `output` = o, down. Never q, k, embeddings, head."""
 
+    @property
+    def ffn_width(self) -> int:
+        """SwiGLU width before padding."""
+        return self.ffn_hidden or 8 * self.hidden_size // 3
+
+    @property
+    def head_size(self) -> int:
+        """Channels of an attention head."""
+        return self.hidden_size // self.heads
+
     @model_validator(mode="after")
     def _heads_divide(self) -> Backbone:
         if self.hidden_size % self.heads or (self.hidden_size // self.heads) % 2:
@@ -71,3 +94,12 @@ class GPTConfig(Section):
     loops: int = Field(gt=0)
     """R, how often the K blocks are applied."""
     scaling: Scaling
+
+    @property
+    def residual_scale(self) -> ResidualScale:
+        """What the rule gives at this depth."""
+        depth, rule = unrolled_depth(self.backbone.layers, self.loops), self.scaling
+        return ResidualScale(
+            alpha(depth, rule.alpha_exponent, rule.alpha_constant),
+            beta(depth, rule.beta_exponent, rule.beta_constant),
+        )

@@ -63,7 +63,7 @@ class Training(Section):
     snapshot_steps: tuple[int, ...] = ()
     """Steps after which weights are kept as outputs, for later analysis."""
     floor_margin: float = Field(default=0.2, ge=0)
-    """A run whose last train losses stay above the unigram floor minus this (nats) ends as
+    """A run whose last validation stays above the unigram floor minus this (nats) ends as
     `floor`: it never learned more than token frequencies."""
 
 

@@ -1,0 +1,219 @@
+"""Trains one looped GPT: a cell of Table 1, or a point of the p-sweep.
+
+The finished folder holds `model.safetensors` and `model.json` (which `deeploop.load` opens),
+`metrics.json`, `history.json` and, where the plan names steps, `snapshots/step-<n>.safetensors`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from deeploop.errors import UserError
+from deeploop.nn.config import GPTConfig
+from deeploop.nn.flops import training_flops_per_token
+from deeploop.nn.gpt import LoopedGPT, build
+from deeploop.nn.init import table
+from deeploop.text.order import TrainingWindows, ValidationWindows
+from deeploop.text.shards import Tokens, TokenShards
+from deeploop.training.config import Execution, Training
+from deeploop.training.language_model_metrics import metrics, unigram_floor
+from deeploop.training.loop import Trainer, snapshot_path
+from deeploop.training.optim import adamw
+from deeploop.training.schedule import learning_rate_factor
+from deeploop.training.task import Rows, Share
+from deeploop.training.world import World, joined
+
+VALIDATED_AT_ONCE = 16_384
+"""Tokens of one forward in a validation. Fixed, so that executions round alike."""
+
+log = logging.getLogger(__name__)
+
+
+class LanguageModelTask:
+    """A looped GPT on token windows, as the training loop wants it."""
+
+    unit = "tokens"
+
+    def __init__(
+        self, config: GPTConfig, training: Training, tokens: Path, world: World, run: Execution
+    ) -> None:
+        """Build the model and open the data.
+
+        Raises:
+            UserError: the token files are missing, damaged or too small.
+        """
+        self.config, self.training, self.world = config, training, world
+        recipe, length = training.recipe, config.backbone.context_length
+        self.identity: Mapping[str, Any] = {
+            "model": config.model_dump(mode="json"),
+            "training": training.model_dump(mode="json"),
+        }
+        self.steps, self.rows = training.steps, recipe.batch_sequences
+        self.units_per_step = self.rows * length
+        self.flops_per_step = self.units_per_step * training_flops_per_token(config)
+        self.grad_clip = recipe.grad_clip
+        if recipe.grad_clip_reference == "sum":
+            self.grad_clip /= recipe.sum_micro_steps
+        self.snapshot_steps: Sequence[int] = training.snapshot_steps
+        self.train_shards = TokenShards(tokens, "train")
+        self.windows = TrainingWindows(self.train_shards, length, training.seed)
+        self.validation = ValidationWindows(
+            TokenShards(tokens, "validation"), length, training.validation.tokens
+        )
+        self.model = _built(config, training, world, run)
+        self.module: nn.Module = self.model
+        self.optimizers: Sequence[Optimizer] = (adamw(self.model, recipe),)
+
+    def learning_rate_factor(self, step: int) -> float:
+        """Return the recipe's fraction of the peak rate."""
+        return learning_rate_factor(self.training.recipe, step)
+
+    def loss(self, model: nn.Module, rows: Rows) -> Share:
+        """Return the cross-entropy of the rows' windows as a share of the batch's mean."""
+        batch = self.windows.batch(rows.step, range(rows.start, rows.stop))
+        inputs, targets = self._moved(batch)
+        with self._autocast():
+            mean: Tensor = model(inputs, targets)
+        return Share(mean * (len(rows) / self.rows))
+
+    def validates_after(self, steps: int) -> bool:
+        """Validate on the grid, at the reported step and at the end."""
+        on_grid = steps % self.training.validation.every_steps == 0
+        return on_grid or steps in (self.training.report_step, self.steps)
+
+    def validate(self) -> Mapping[str, float]:
+        """Return the mean cross-entropy over the fixed validation windows, all ranks sharing.
+
+        Window losses are summed in one order whatever the number of processes.
+        """
+        at_once = max(1, VALIDATED_AT_ONCE // self.config.backbone.context_length)
+        losses = torch.zeros(len(self.validation), dtype=torch.float64, device=self.world.device)
+        self.model.eval()
+        starts = range(0, len(self.validation), at_once)
+        for start in starts[self.world.rank :: self.world.size]:
+            rows = range(start, min(start + at_once, len(self.validation)))
+            inputs, targets = self._moved(self.validation.batch(rows))
+            with self._autocast():
+                found = self.model.token_losses(inputs, targets)
+            losses[rows.start : rows.stop] = found.double().mean(dim=1)
+        self.model.train()
+        return {"loss": self.world.sum(losses).mean().item()}
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Return the model's parameters."""
+        return {name: value.contiguous() for name, value in self.model.state_dict().items()}
+
+    def extra_state(self) -> Mapping[str, Tensor]:
+        """Nothing: data order and draws are functions of the step."""
+        return {}
+
+    def load_extra_state(self, state: Mapping[str, Tensor]) -> None:
+        """Nothing to take back."""
+
+    def _moved(self, batch: Tokens) -> tuple[Tensor, Tensor]:
+        tokens = torch.from_numpy(batch.astype(np.int64))
+        if self.world.device.type == "cuda":
+            tokens = tokens.pin_memory().to(self.world.device, non_blocking=True)
+        return tokens[:, :-1], tokens[:, 1:]
+
+    def _autocast(self) -> AbstractContextManager[None]:
+        enabled = self.training.recipe.precision == "bf16"
+        return torch.autocast(self.world.device.type, torch.bfloat16, enabled=enabled)
+
+
+def train_language_model(
+    params: Mapping[str, Any],
+    tokens_dir: Path,
+    folder: Path,
+    work: Path,
+    execution: Mapping[str, Any],
+    telemetry: Path,
+    stop: Callable[[], bool],
+    label: str = "train_lm",
+) -> None:
+    """Train, or go on training, and write the outputs into `folder`.
+
+    Args:
+        params: `model` (a `GPTConfig`) and `training` (a `Training`), resolved.
+        tokens_dir: outputs of the tokenize stage.
+        folder: where outputs go once training is complete.
+        work: checkpoints and snapshots; outlives interruptions.
+        execution: an `Execution`.
+        telemetry: JSON lines of rates, appended.
+        stop: polled every step.
+        label: the run's name in progress and log.
+
+    Raises:
+        Interrupted: stopped in order; the same call resumes.
+        UserError: data, model and execution do not fit together.
+        BuildError: checkpoints cannot be written or used.
+    """
+    config = GPTConfig.model_validate(params["model"])
+    training = Training.model_validate(params["training"])
+    run = Execution.model_validate(execution)
+    with joined(run) as world:
+        task = LanguageModelTask(config, training, tokens_dir, world, run)
+        floor = unigram_floor(task.train_shards, task.validation, config.backbone.vocab_size)
+        if world.is_first:
+            for line in table(config):
+                log.info(line)
+        trainer = Trainer(task, world, run, work, label, stop)
+        trainer.train(telemetry)
+        if world.is_first:
+            _write_outputs(trainer, task, folder, floor, tokens_dir)
+        world.barrier()
+
+
+def _built(config: GPTConfig, training: Training, world: World, run: Execution) -> LoopedGPT:
+    if training.recipe.precision == "bf16" and world.device.type == "cpu":
+        log.info("bf16 on a CPU without AMX is far slower than fp32")
+    dtype = torch.float64 if training.recipe.precision == "fp64" else torch.float32
+    model = build(config, training.seed, world.device, dtype, run.checkpoint_rounds)
+    if run.compile == "block":
+        model.compile_blocks()
+    elif run.compile == "model":
+        model.compile()
+    return model
+
+
+def _write_outputs(
+    trainer: Trainer, task: LanguageModelTask, folder: Path, floor: float, tokens_dir: Path
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(dict(task.weights()), folder / "model.safetensors")
+    found = metrics(trainer.history, task.training, floor, trainer.diverged)
+    found["parameters"] = sum(parameter.numel() for parameter in task.model.parameters())
+    found["tokens"] = found["steps"] * task.units_per_step
+    model = {"config": task.config.model_dump(), "tokenizer": _tokenizer(tokens_dir)}
+    _write_json(folder / "model.json", model)
+    _write_json(folder / "metrics.json", found)
+    _write_json(folder / "history.json", trainer.history.as_json())
+    for step in task.snapshot_steps:
+        kept = snapshot_path(trainer.work, step)
+        if kept.exists():  # a diverged run ended before it
+            (folder / "snapshots").mkdir(exist_ok=True)
+            shutil.copyfile(kept, folder / "snapshots" / kept.name)
+
+
+def _tokenizer(tokens_dir: Path) -> str:
+    path = tokens_dir / "manifest.json"
+    try:
+        return str(json.loads(path.read_text())["tokenizer"]["name"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} does not name the tokenizer: {error}; rebuild tokenize") from error
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, sort_keys=True, indent=1, allow_nan=False) + "\n")

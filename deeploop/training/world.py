@@ -1,0 +1,83 @@
+"""The processes that train one model: who this one is, and what it exchanges with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import environ
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from deeploop.errors import UserError
+from deeploop.training.config import Execution
+
+
+@dataclass(frozen=True)
+class World:
+    """One process among those of a run; a single one exchanges nothing."""
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return self.rank == 0
+
+    def share(self, rows: int) -> range:
+        """Return this process's contiguous share of `rows`.
+
+        Raises:
+            UserError: when the rows cannot be divided evenly.
+        """
+        if rows % self.size:
+            raise UserError(
+                f"{self.size} processes do not divide the {rows} rows of a batch: "
+                "choose a number of processes that does"
+            )
+        part = rows // self.size
+        return range(self.rank * part, (self.rank + 1) * part)
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the sum over all processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def joined(execution: Execution) -> Iterator[World]:
+    """Join the processes that torchrun started, if it did, and leave them at the end."""
+    size, rank = int(environ.get("WORLD_SIZE", "1")), int(environ.get("RANK", "0"))
+    device = _device(execution, int(environ.get("LOCAL_RANK", "0")))
+    if size == 1:
+        yield World(device)
+        return
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield World(device, rank, size)
+    finally:
+        dist.destroy_process_group()
+
+
+def _device(execution: Execution, local_rank: int) -> torch.device:
+    wanted = execution.device
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "cpu":
+        torch.set_num_threads(execution.threads)
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise UserError("execution.device is cuda, but torch sees no GPU: use cpu or auto")
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    return device
