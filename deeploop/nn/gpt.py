@@ -30,12 +30,13 @@ class Block(nn.Module):
         self.ffn = SwiGLU(shape.hidden_size, shape.ffn_width)
         self.ffn_norm = _norm(shape)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pass the stream [batch, length, hidden_size] through both sublayers."""
         if self.post:
-            x = self.attention_norm(torch.add(self.attention(x, cos, sin), x, alpha=self.alpha))
+            mixed = self.attention(x, cos, sin, mask)
+            x = self.attention_norm(torch.add(mixed, x, alpha=self.alpha))
             return self.ffn_norm(torch.add(self.ffn(x), x, alpha=self.alpha))
-        x = torch.add(self.attention(self.attention_norm(x), cos, sin), x, alpha=self.alpha)
+        x = torch.add(self.attention(self.attention_norm(x), cos, sin, mask), x, alpha=self.alpha)
         return torch.add(self.ffn(self.ffn_norm(x)), x, alpha=self.alpha)
 
 
@@ -59,21 +60,28 @@ class LoopedGPT(nn.Module):
         self.register_buffer("cos", cos[:, None, None], persistent=False)
         self.register_buffer("sin", sin[:, None, None], persistent=False)
 
-    def hidden(self, tokens: Tensor) -> Tensor:
+    def hidden(
+        self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         """Return the states that the head reads, [batch, length, hidden_size].
 
         Args:
             tokens: [batch, length], int64, length at most the context length.
+            positions: [batch, length], below the context length; 0, 1, 2, ... when absent.
+            mask: [batch, 1, length, length], true where a query may look; causal when absent.
+                With both, a row may hold several continuations of one text, each blind to the
+                others, and be longer than the context length.
         """
         x = self.input_norm(F.embedding(tokens, self.embedding))
-        cos, sin = self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]]
+        at = slice(tokens.shape[1]) if positions is None else positions
+        cos, sin = self.cos[at], self.sin[at]
         for _ in range(self.config.loops):
             if self.checkpoint_rounds and torch.is_grad_enabled():
                 x = checkpoint(
-                    self._round, x, cos, sin, use_reentrant=False, preserve_rng_state=False
+                    self._round, x, cos, sin, mask, use_reentrant=False, preserve_rng_state=False
                 )
             else:
-                x = self._round(x, cos, sin)
+                x = self._round(x, cos, sin, mask)
         normed: Tensor = self.final_norm(x)
         return normed
 
@@ -96,9 +104,9 @@ class LoopedGPT(nn.Module):
         for block in self.blocks:
             block.compile(fullgraph=True)
 
-    def _round(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def _round(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
         for block in self.blocks:
-            x = block(x, cos, sin)
+            x = block(x, cos, sin, mask)
         return x
 
 

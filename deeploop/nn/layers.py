@@ -75,13 +75,15 @@ class Attention(nn.Module):
             self.q_norm = RMSNorm(self.head_size, qk_norm_epsilon, qk_norm_gain)
             self.k_norm = RMSNorm(self.head_size, qk_norm_epsilon, qk_norm_gain)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None = None) -> Tensor:
         """Mix positions: [batch, length, hidden_size] -> the same shape.
 
         Args:
             x: the stream.
             cos: [length, 1, 1, head_size / 2], from `rotation`.
             sin: likewise.
+            mask: [batch, 1, length, length], true where a query may look; replaces the layer's
+                own rule.
         """
         batch, length, size = x.shape
         qkv = F.linear(x, self.qkv).view(batch, length, 3, self.heads, self.head_size)
@@ -93,7 +95,8 @@ class Attention(nn.Module):
             q.to(v.dtype).transpose(1, 2),
             k.to(v.dtype).transpose(1, 2),
             v.transpose(1, 2),
-            is_causal=self.causal,
+            attn_mask=mask,
+            is_causal=self.causal and mask is None,
         )
         return F.linear(mixed.transpose(1, 2).reshape(batch, length, size), self.o)
 
