@@ -1,0 +1,1 @@
+"""The stages of the paper, one module each: a declaration and its `run`."""

@@ -1,0 +1,80 @@
+"""Stage `tokenize`: text to token shards, one run a corpus.
+
+params.yaml maps a corpus's name to its settings:
+
+    tokenize:
+      docstrings:
+        source: {kind: docstrings}
+        tokenizer: bytes
+        validation_tokens: 200_000
+      mine:
+        source: {kind: files, paths: ["texts/*.jsonl.zst"], text: text, id: id}
+        tokenizer: gpt2
+        validation_tokens: 1_000_000
+
+A run's outputs are `train-*.bin`, `validation-*.bin` and `manifest.json`. The manifest says
+nothing of the source, so that text which comes out as the same tokens starts no training; the
+source's identity is in the run's specification.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from time import time
+
+from pydantic import ConfigDict
+
+from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage
+from deeploop.text.config import Corpus
+
+
+class Corpora(Section):
+    """Corpora by name; the name is the run's."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Corpus]
+
+
+def expand(section: Corpora, plan: Planned) -> Iterator[Draft]:
+    """Plan one run a corpus.
+
+    Raises:
+        UserError: a package is not installed, or a glob matches nothing.
+    """
+    for name, corpus in section.__pydantic_extra__.items():
+        params, files = corpus.resolve(Path(), key=f"tokenize.{name}")
+        yield Draft(
+            name=name,
+            params=params,
+            files=files,
+            execution=corpus.execution.model_dump(),
+            resources=Resources(cpus=corpus.execution.workers),
+        )
+
+
+def run(job: Job) -> None:
+    """Build the token shards of one corpus."""
+    from deeploop.text.build import build_tokens
+
+    with job.telemetry.open("a") as log:
+        build_tokens(
+            job.params,
+            job.files,
+            job.folder,
+            job.work,
+            job.execution,
+            job.stop,
+            report=lambda unit: print(json.dumps({"time": time(), **unit}), file=log, flush=True),
+        )
+
+
+STAGE = Stage(
+    name="tokenize",
+    about="text to token shards",
+    section=Corpora,
+    expand=expand,
+    pinned=True,
+    libraries=("numpy", "pyarrow", "tiktoken"),
+)
