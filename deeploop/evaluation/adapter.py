@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
@@ -64,9 +65,7 @@ class LoopedLM(TemplateLM):
         """Return the ids of a string; nothing is added to them."""
         return self._encode(string)
 
-    def loglikelihood(
-        self, requests: list[Instance], disable_tqdm: bool = True
-    ) -> list[Answer]:
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = True) -> list[Answer]:
         """Return log-likelihood and greediness of each (context, continuation)."""
         answers: list[Answer] = super().loglikelihood(requests, disable_tqdm=True)
         return answers
@@ -91,9 +90,7 @@ class LoopedLM(TemplateLM):
         sums: list[float] = np.bincount(owners, values, len(requests)).tolist()
         return sums
 
-    def generate_until(
-        self, requests: list[Instance], disable_tqdm: bool = True
-    ) -> list[str]:
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = True) -> list[str]:
         """Return each context's greedy continuation up to its stop strings."""
         return generate(
             self.scorer, self.text, self.window, self.batch_tokens, [r.args for r in requests]
@@ -119,7 +116,7 @@ class LoopedLM(TemplateLM):
             owners += [number] * len(fit)
         batches = pack(pieces, self.batch_tokens)
         sums, greedy = total(batches, list(self.scorer.score(batches)), len(pieces))
-        values = np.bincount(owners, sums, len(requests))
+        values = np.asarray(np.bincount(owners, sums, len(requests)), np.float64)
         missed = np.bincount(owners, ~greedy, len(requests))
         _refuse_degenerate(values, [len(continuation) for *_, continuation in requests])
         return [(float(value), not miss) for value, miss in zip(values, missed, strict=True)]
@@ -129,7 +126,7 @@ class LoopedLM(TemplateLM):
         return ids
 
 
-def _refuse_degenerate(values: np.ndarray[Any, np.dtype[np.float64]], tokens: list[int]) -> None:
+def _refuse_degenerate(values: npt.NDArray[np.floating], tokens: list[int]) -> None:
     finite = np.isfinite(values)
     if not finite.all():
         count = len(values) - int(finite.sum())

@@ -42,7 +42,7 @@ class Conditions:
     settings: Evaluation
     data: Path
     """`<task>/<split>.parquet` or `.jsonl`."""
-    execution: EvaluationExecution = EvaluationExecution()
+    execution: EvaluationExecution
     telemetry: Path | None = None
     """JSON lines of rates, appended."""
     tokenizer_files: Path | None = None
@@ -120,6 +120,7 @@ def _measure(
 
     if conditions.stop():
         raise Interrupted("evaluation stopped; finished tasks are kept")
+    cut_before = adapter.truncated
     started, what = time.perf_counter(), f"task {loaded.name}, {shots}-shot"
     try:
         result = run_task(adapter, loaded.task, loaded.name, shots, conditions.settings.limit)
@@ -128,6 +129,7 @@ def _measure(
     except UserError as error:
         raise UserError(f"{what}: {error}") from error
     seconds = time.perf_counter() - started
+    result.summary["truncated"] = adapter.truncated - cut_before
     log.info("%s: %s in %.1f s", what, _shown(result), seconds)
     if conditions.telemetry is not None:
         rate = {"task": loaded.name, "shots": shots, "seconds": seconds, "rows": len(result.rows)}

@@ -142,6 +142,4 @@ def _batch(rows: Sequence[Row], requests: Sequence[Request]) -> Batch:
             targets.append(np.asarray(request.targets, np.int64))
             owners.append(np.full(len(request.targets), member, np.int64))
             start = stop
-    return Batch(
-        tokens, positions, branches, *map(np.concatenate, (scored, targets, owners))
-    )
+    return Batch(tokens, positions, branches, *map(np.concatenate, (scored, targets, owners)))

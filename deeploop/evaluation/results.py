@@ -1,4 +1,4 @@
-"""What an evaluation leaves behind: `metrics.json` and `samples.parquet`, the same bytes each time."""
+"""What an evaluation leaves: `metrics.json` and `samples.parquet`, the same bytes each time."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lm_eval.api.model import LM
 from lm_eval.evaluator import evaluate
 
-from deeploop.evaluation.adapter import LoopedLM
 from deeploop.evaluation.harness import tuned_harness
 from deeploop.evaluation.results import TaskResult
 from deeploop.evaluation.stock_task import StockTask
@@ -18,19 +18,18 @@ Sample = Mapping[str, Any]
 
 
 def run_task(
-    adapter: LoopedLM, task: StockTask, name: str, shots: int, limit: int | None = None
+    model: LM, task: StockTask, name: str, shots: int, limit: int | None = None
 ) -> TaskResult:
-    """Return what the harness finds.
+    """Return what the harness finds with a model, ours or one of its own.
 
     Raises:
         DegenerateScores: the model's log-likelihoods rank nothing.
         UserError: the task cannot be run on this model.
     """
     task.set_shots(shots)
-    cut_before = adapter.truncated
     with tuned_harness():
         found = evaluate(
-            lm=adapter,
+            lm=model,
             task_dict={"tasks": {name: task}},
             limit=limit,
             bootstrap_iters=0,
@@ -42,7 +41,6 @@ def run_task(
     rows = [row for sample in samples for row in _rows(task, name, shots, sample)]
     summary = _summary(found["results"][name], samples)
     summary |= {"n": len(samples), "ties": _ties(samples, task)}
-    summary["truncated"] = adapter.truncated - cut_before
     return TaskResult(name, shots, summary, rows)
 
 

@@ -153,9 +153,7 @@ _worker: LocalScorer
 """A worker's own scorer: what a pool's initialiser makes can be handed over in no other way."""
 
 
-def _start_worker(
-    folder: Path, devices: Queue[str], threads: int, precision: Precision
-) -> None:
+def _start_worker(folder: Path, devices: Queue[str], threads: int, precision: Precision) -> None:
     global _worker
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent ends the pool in order

@@ -21,8 +21,9 @@ LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
 class CausalModel(Protocol):
     """What is asked of a model; `deeploop.nn.gpt.LoopedGPT` is one."""
 
-    embedding: Tensor
-    """[vocab_size, hidden_size]: the head."""
+    @property
+    def embedding(self) -> Tensor:
+        """[vocab_size, hidden_size]: the head."""
 
     def hidden(
         self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None
@@ -54,9 +55,8 @@ def score(model: CausalModel, batch: Batch, precision: Precision) -> Scores:
     states = hidden_states(model, batch, precision).flatten(0, 1)
     rows = states[torch.from_numpy(batch.scored).to(device)]
     targets = torch.from_numpy(batch.targets).to(device)
-    pieces = list(_head(rows, model.embedding, targets))
-    log_probabilities, greedy = (torch.cat(values).cpu().numpy() for values in zip(*pieces))
-    return Scores(log_probabilities, greedy)
+    log_probabilities, greedy = zip(*_head(rows, model.embedding, targets), strict=True)
+    return Scores(torch.cat(log_probabilities).cpu().numpy(), torch.cat(greedy).cpu().numpy())
 
 
 def hidden_states(model: CausalModel, batch: Batch, precision: Precision) -> Tensor:
@@ -72,7 +72,7 @@ def hidden_states(model: CausalModel, batch: Batch, precision: Precision) -> Ten
 
 
 def branch_mask(branches: Tensor) -> Tensor:
-    """Return who sees whom, [rows, 1, length, length]: earlier tokens, shared or of one's branch."""
+    """Return who sees whom, [rows, 1, length, length]: earlier tokens, shared or of its branch."""
     length = branches.shape[1]
     causal = torch.ones(length, length, dtype=torch.bool, device=branches.device).tril()
     keys, queries = branches[:, None, None, :], branches[:, None, :, None]
@@ -89,9 +89,9 @@ def _head(states: Tensor, head: Tensor, targets: Tensor) -> Iterator[tuple[Tenso
         yield chosen - logits.logsumexp(1), logits.argmax(1) == wanted
 
 
-def total(batches: Sequence[Batch], scores: Sequence[Scores], requests: int) -> tuple[
-    npt.NDArray[np.float64], npt.NDArray[np.bool_]
-]:
+def total(
+    batches: Sequence[Batch], scores: Sequence[Scores], requests: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Return each request's summed log-probability, and whether all its targets are greedy."""
     sums = np.zeros(requests)
     misses = np.zeros(requests)

@@ -30,7 +30,7 @@ class StockTask(ConfigurableTask):
         self.dataset = self._documents
 
     @cached_property
-    def eval_docs(self) -> Dataset:  # type: ignore[override]
+    def eval_docs(self) -> Dataset:
         """The evaluated documents; the harness would process them anew on every access."""
         return super().eval_docs
 
@@ -44,7 +44,8 @@ class StockTask(ConfigurableTask):
         key = (self.config.num_fewshot, limit)
         if key not in self._kept:
             super().build_all_requests(limit=limit, **kwargs)
-            self._kept[key] = self._instances
-        self._instances = self._kept[key]
-        for instance in self._instances:
+            self._kept[key] = list(self.instances)
+        kept = self._kept[key]
+        for instance in kept:
             instance.resps, instance.filtered_resps = [], {}
+        self._instances = kept
