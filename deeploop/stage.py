@@ -12,13 +12,41 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):
     """Base of everything that is read from `params.yaml`: frozen, and no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class StageSection(Section):
+    """What a suite may say about any stage."""
+
+    version: int = Field(default=1, ge=1)
+    """Raise it to build the stage's runs anew: dear stages do not follow their code."""
+
+
+def resolved(model: BaseModel) -> dict[str, Any]:
+    """Return a setting's values as plain JSON for a specification.
+
+    A field marked `neutral` (one added after results existed) is left out while it has its
+    default, so that adding it re-keys nothing.
+    """
+    values: dict[str, Any] = {}
+    for name, field_info in type(model).model_fields.items():
+        value = getattr(model, name)
+        extra = field_info.json_schema_extra
+        neutral = isinstance(extra, dict) and extra.get("neutral")
+        if neutral and value == field_info.get_default(call_default_factory=True):
+            continue
+        values[name] = resolved(value) if isinstance(value, BaseModel) else _plain(value)
+    return values
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 @dataclass(frozen=True)
@@ -38,6 +66,11 @@ class Resources:
     """Wall-clock to ask for; a training that needs more is requeued and resumes."""
     network: bool = False
     """Runs where there is network (the login node)."""
+
+    @property
+    def memory_mb(self) -> int:
+        """Memory in the unit that clusters count in."""
+        return round(1024 * self.memory_gb)
 
 
 @dataclass(frozen=True)
@@ -65,6 +98,14 @@ class Draft:
 
 class Planned(Protocol):
     """What `expand` may ask of the plan so far."""
+
+    @property
+    def suite(self) -> str:
+        """The suite being planned."""
+
+    @property
+    def root(self) -> Path:
+        """The project folder; the user's files are named relative to it."""
 
     def of(self, stage: str, group: str | None = None) -> list[Draft]:
         """Return the drafts of an earlier stage, in plan order, of one group or of all."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from time import time
 
 from pydantic import ConfigDict
@@ -44,7 +43,7 @@ def expand(section: Corpora, plan: Planned) -> Iterator[Draft]:
         UserError: a package is not installed, or a glob matches nothing.
     """
     for name, corpus in section.__pydantic_extra__.items():
-        params, files = corpus.resolve(Path(), key=f"tokenize.{name}")
+        params, files = corpus.resolve(plan.root, key=name)
         yield Draft(
             name=name,
             params=params,

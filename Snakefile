@@ -1,0 +1,19 @@
+"""Snakemake's view of the plan in params.yaml.
+
+`snakemake -c all all` builds the default suite, `--config suite=paper` another one; a table is a
+target of its own (`snakemake -c all table1`). What is stale is decided by `deeploop.resolve`.
+"""
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/stages.smk"
+
+
+localrules:
+    all,
+
+
+rule all:
+    input:
+        [str(run.manifest) for run in BUILD.runs],
+    default_target: True

@@ -1,0 +1,119 @@
+"""One build by Snakemake: planned when the Snakefile is read, begun when the DAG is built.
+
+In the main process a `Build` decides what must compute; in the jobs it starts, which read the
+Snakefile again, it only looks up the runs of the frozen plan.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from deeploop.errors import EXIT_FAILURE, EXIT_USER_ERROR, BuildError, UserError
+from deeploop.frozen import FrozenPlan, code_path, freeze_code, freeze_plan, write_specs
+from deeploop.guard import announce, require_confirmation
+from deeploop.locks import hold_build_lock
+from deeploop.plan import Plan, Run, load_plan
+from deeploop.resolve import Resolver, closure
+from deeploop.stage import Stage
+
+T = TypeVar("T")
+
+
+class Build:
+    """What the rules ask: the runs, their order, and which must compute.
+
+    Args:
+        workflow: Snakemake's object of that name.
+        suite: the suite; the default of params.yaml when absent.
+    """
+
+    def __init__(self, workflow: Any, suite: str | None) -> None:
+        self._workflow = workflow
+        self._root = Path(workflow.basedir)
+        self._plan: Plan | None = None
+        self._resolver: Resolver | None = None
+        self._lock: IO[str] | None = None  # held as long as this object, so as Snakemake, lives
+        if workflow.is_main_process:
+            self._plan = _or_exit(lambda: load_plan(self._root, suite))
+            self.suite, self.runs = self._plan.suite, list(self._plan)
+        else:
+            frozen = FrozenPlan(self._root, os.environ["DEEPLOOP_PLAN"])
+            self.suite, self.runs = frozen.suite, frozen.runs()
+        self.stages: list[Stage] = list(dict.fromkeys(run.declaration for run in self.runs))
+        self._by_name = {(run.stage, run.name): run for run in self.runs}
+
+    def run(self, stage: str, wildcards: Mapping[str, str]) -> Run:
+        """Return the run that a rule's wildcards name."""
+        return self._by_name[stage, wildcards.get("run", "all")]
+
+    def deciders(self, run: Run) -> tuple[Run, ...]:
+        """Return the runs whose bytes must be known before `run` can be decided."""
+        if self._plan is None:  # a job decides nothing
+            return ()
+        if self._resolver is None:
+            self._resolver = _or_exit(self._begin)
+        self._resolver.settle()
+        return self._resolver.deciders(run)
+
+    def must_compute(self, run: Run) -> bool:
+        """Say whether the run's result is not there."""
+        return self._resolver is not None and not self._resolver.is_current(run)
+
+    def _begin(self) -> Resolver:
+        """Take the lock, freeze, resolve and guard, now that Snakemake knows what it is to do.
+
+        Whoever only looks (a dry run) writes nothing while another build is at work.
+        """
+        workflow, plan = self._workflow, self._plan
+        assert plan is not None
+        building = workflow.executor_plugin is not None and not workflow.dryrun
+        self._lock = hold_build_lock(self._root, "snakemake", wait=building)
+        if building:
+            self._freeze(plan)
+        resolver = Resolver(self._root, plan, write=self._lock is not None)
+        wanted = closure(_wanted(list(plan), workflow.dag_settings.targets))
+        hours = announce(resolver, set(wanted))
+        if building:
+            require_confirmation(resolver, hours)
+        return resolver
+
+    def _freeze(self, plan: Plan) -> None:
+        """Keep what was planned for the jobs; refuse when it was edited since it was read."""
+        code = freeze_code(self._root, plan.stages)
+        again = load_plan(self._root, plan.suite, code_path(self._root, code))
+        if [run.spec_text for run in again] != [run.spec_text for run in plan]:
+            raise BuildError("params.yaml or code was edited meanwhile: type the command again")
+        write_specs(self._root, plan)
+        os.environ["DEEPLOOP_PLAN"] = freeze_plan(self._root, plan, code)
+        os.environ["DEEPLOOP_CODE"] = str(code_path(self._root, code))
+
+    def manifest_pattern(self, stage: str) -> str:
+        """Return a stage's output with a wildcard, or without when it has one run."""
+        return f"results/{self.suite}/{stage}/{self._name_pattern(stage)}/manifest.json"
+
+    def log_pattern(self, stage: str) -> str:
+        """Return a stage's log file likewise."""
+        return f"logs/{self.suite}/{stage}/{self._name_pattern(stage)}.log"
+
+    def _name_pattern(self, stage: str) -> str:
+        return "all" if (stage, "all") in self._by_name else "{run}"
+
+
+def _or_exit(action: Callable[[], T]) -> T:
+    """Return an action's result; its mistake ends the engine's process with one line."""
+    try:
+        return action()
+    except (UserError, BuildError) as error:
+        print(f"deeploop: {error}", file=sys.stderr, flush=True)
+        # Snakemake would wrap an exit in a traceback; nothing has been started yet.
+        os._exit(EXIT_USER_ERROR if isinstance(error, UserError) else EXIT_FAILURE)
+
+
+def _wanted(runs: list[Run], targets: Collection[str]) -> list[Run]:
+    """Return the runs that targets name: `all`, a stage, or a manifest's path."""
+    wanted = [run for run in runs if run.stage in targets or str(run.manifest) in targets]
+    return wanted if wanted and "all" not in targets else runs

@@ -1,0 +1,118 @@
+"""What training runs hand to the tables: where a run stands, how it ended, its curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from deeploop.errors import BuildError
+from deeploop.reporting.cells import TRAINED, VALIDATION, Sample
+from deeploop.stage import Job
+
+
+class _Output(BaseModel):
+    """Part of a run's output that tables read; what else is there is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class TrainingMetrics(_Output):
+    """`metrics.json` of a language-model training."""
+
+    validation_loss: float | None
+    """The reported loss, nats per token; None where it is not finite."""
+    unigram_floor: float | None = None
+    """Loss of predicting by token frequency alone, on the same validation tokens."""
+    outcome: str = TRAINED
+    """`trained`, `floor` or `diverged`."""
+    reported: str = VALIDATION
+    """How `validation_loss` came about: `validation` or `train_tail`."""
+    steps: int
+    tokens: int
+    parameters: int
+
+
+class TrainPoint(_Output):
+    """One logged training step."""
+
+    step: int
+    tokens: int = 0
+    loss: float | None
+    learning_rate: float | None = None
+    grad_norm: float | None = None
+
+
+class ValidationPoint(_Output):
+    """One validation."""
+
+    step: int
+    loss: float | None
+
+
+class History(_Output):
+    """`history.json` of a training."""
+
+    train: tuple[TrainPoint, ...]
+    validation: tuple[ValidationPoint, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlacedRun:
+    """A run, and the cell of a table it belongs to."""
+
+    address: str
+    """`stage/name`."""
+    cell: Mapping[str, Any]
+    """What the plan says of its place: backbone, scaling, p, loops, seed."""
+    folder: Path
+
+    def metrics(self) -> TrainingMetrics:
+        """Read the run's `metrics.json`."""
+        return read_output(self.folder / "metrics.json", TrainingMetrics)
+
+    def history(self) -> History:
+        """Read the run's `history.json`."""
+        return read_output(self.folder / "history.json", History)
+
+
+def placed_runs(job: Job) -> list[PlacedRun]:
+    """Return the job's runs with their cells, in the plan's order (`params["cells"]`)."""
+    folders = {f"{entry.stage}/{entry.run}": entry.folder for entry in job.inputs}
+    return [
+        PlacedRun(row["run"], {k: v for k, v in row.items() if k != "run"}, folders[row["run"]])
+        for row in job.params["cells"]
+    ]
+
+
+def loss_sample(run: PlacedRun, metrics: TrainingMetrics) -> Sample:
+    """Return a training's reported loss as a table's number."""
+    return Sample(
+        run=run.address,
+        seed=run.cell["seed"],
+        value=metrics.validation_loss,
+        outcome=metrics.outcome,
+        reported=metrics.reported,
+    )
+
+
+Output = TypeVar("Output", bound=BaseModel)
+
+
+def read_output(path: Path, model: type[Output]) -> Output:
+    """Read one of a run's JSON outputs.
+
+    Raises:
+        BuildError: when the file is missing or does not hold what `model` says.
+    """
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "content"
+        raise BuildError(f"{path}: {place}: {first['msg']}; rebuild the run") from error
+    except OSError as error:
+        raise BuildError(f"{path}: {error.strerror}; rebuild the run") from error

@@ -1,0 +1,271 @@
+"""Training of one looped language model: a cell of Table 1, or a marker of the p-sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, create_model, model_validator
+
+from deeploop.errors import UserError
+from deeploop.nn.config import Backbone, GPTConfig, Scaling
+from deeploop.plan import nearest
+from deeploop.stage import (
+    Draft,
+    Job,
+    Planned,
+    Resources,
+    Section,
+    Stage,
+    StageSection,
+    resolved,
+)
+from deeploop.training.config import Execution, Recipe, Training, Validation
+
+EXPONENTS = {"base": 0.0, "deepnorm": 0.25, "deeploop": 0.5}
+"""Named rules by their p (the paper's section 3)."""
+
+Rule = Literal["base", "deepnorm", "deeploop"]
+Exponent = Annotated[float, Field(ge=0, le=2)]
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+class Cost(Section):
+    """What a backbone's trainings ask of a cluster; execution only."""
+
+    gpus: int = Field(default=0, ge=0)
+    nodes: int = Field(default=1, ge=1)
+    gpu_hours: dict[int, float] = {}
+    """Loops -> GPU-hours of a whole run."""
+    source: Literal["paper", "ours"] = "ours"
+    """Where the estimate comes from."""
+    memory_gb: float = Field(default=64.0, gt=0)
+    """Host memory a node."""
+
+
+class Settings(Section):
+    """What a training is beside its cell; a group may replace any of the section's values."""
+
+    corpus: str | None = None
+    """A run of `tokenize`."""
+    recipe: str | None = None
+    """A name in `recipes`."""
+    steps: int | None = Field(default=None, gt=0)
+    validation: Validation | None = None
+    report_step: int | None = Field(default=None, gt=0)
+    """Step whose validation loss is reported; the last when absent."""
+    snapshot_steps: tuple[int, ...] | None = None
+    """Steps whose weights are kept, for the alignment stage."""
+    gpu_hours: float | None = Field(default=None, gt=0)
+    """Estimate for each run of the group, where the backbone's cost table does not hold."""
+
+
+class Group(Settings):
+    """Runs for one purpose: every combination of the lists is a run."""
+
+    backbone: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
+    """Names in `backbones`."""
+    scaling: Annotated[tuple[Rule, ...], BeforeValidator(_listed)] = ()
+    """Named rules: base (p = 0), deepnorm (1/4), deeploop (1/2)."""
+    p: Annotated[tuple[Exponent, ...], BeforeValidator(_listed)] = ()
+    """Exponents of both alpha and beta."""
+    alpha_p: Annotated[tuple[Exponent, ...], BeforeValidator(_listed)] = ()
+    """Exponents of alpha alone, each combined with every `beta_p`."""
+    beta_p: Annotated[tuple[Exponent, ...], BeforeValidator(_listed)] = ()
+    loops: Annotated[
+        tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_listed), Field(min_length=1)
+    ]
+    seeds: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed), Field(min_length=1)
+    ]
+
+    @model_validator(mode="after")
+    def _has_a_rule(self) -> Group:
+        if not (self.scaling or self.p or (self.alpha_p and self.beta_p)):
+            raise ValueError("give `scaling`, `p`, or both `alpha_p` and `beta_p`")
+        return self
+
+
+_OverrideFields: dict[str, Any] = {
+    name: (field.annotation | None, Field(default=None, description="replaces the recipe's"))  # type: ignore[operator]
+    for name, field in Recipe.model_fields.items()
+}
+RecipeOverride = create_model("RecipeOverride", __base__=Section, **_OverrideFields)
+
+
+class Override(RecipeOverride):  # type: ignore[misc, valid-type]
+    """What one run does differently: any value of the recipe, and the fields below."""
+
+    steps: int | None = Field(default=None, gt=0)
+    version: int = Field(default=1, ge=1)
+    """Raise it to train the run anew."""
+
+
+class TrainLMSection(Settings, StageSection):
+    """Which language models a suite trains."""
+
+    groups: dict[str, Group] = Field(min_length=1)
+    """Purpose (`table1`, `p_sweep`) -> runs."""
+    overrides: dict[str, Override] = {}
+    """Run -> what it does differently, e.g. `small-base-r3-s0: {learning_rate: 2e-3}`."""
+    costs: dict[str, Cost] = {}
+    """Backbone -> cost."""
+    execution: Execution = Execution()
+
+
+def expand(section: TrainLMSection, plan: Planned) -> Iterator[Draft]:
+    """Plan one run for each combination of each group; equal names are one run."""
+    drafts: dict[str, Draft] = {}
+    for purpose, group in section.groups.items():
+        for backbone, rule, loops, seed in product(
+            group.backbone, _rules(group), group.loops, group.seeds
+        ):
+            draft = _draft(section, group, purpose, plan, (backbone, *rule, loops, seed))
+            drafts[draft.name] = _joined(drafts.get(draft.name), draft, purpose)
+    for name in section.overrides:
+        if name not in drafts:
+            raise UserError(f"overrides: there is no run '{name}'{nearest(name, list(drafts))}")
+    yield from drafts.values()
+
+
+def run(job: Job) -> None:
+    """Train the model, resuming where an interrupted attempt left off."""
+    from deeploop.training.language_model import train_language_model
+
+    train_language_model(
+        params=job.params,
+        tokens_dir=job.input("tokenize").folder,
+        folder=job.folder,
+        work=job.work,
+        execution=job.execution,
+        telemetry=job.telemetry,
+        stop=job.stop,
+    )
+
+
+def _rules(group: Group) -> list[tuple[str, float, float]]:
+    """Return (label, exponent of alpha, exponent of beta) of each rule of a group."""
+    named = [(rule, EXPONENTS[rule], EXPONENTS[rule]) for rule in group.scaling]
+    swept = [(f"p{p:g}", p, p) for p in group.p]
+    split = [(f"a{a:g}-b{b:g}", a, b) for a, b in product(group.alpha_p, group.beta_p)]
+    return [*named, *swept, *split]
+
+
+def _draft(
+    section: TrainLMSection,
+    group: Group,
+    purpose: str,
+    plan: Planned,
+    place: tuple[str, str, float, float, int, int],
+) -> Draft:
+    backbone, label, alpha_p, beta_p, loops, seed = place
+    name = f"{backbone}-{label}-r{loops}-s{seed}"
+    override = section.overrides.get(name, Override())
+    model = GPTConfig(
+        backbone=Backbone(**plan.shared("backbones", backbone)),
+        loops=loops,
+        scaling=Scaling(alpha_exponent=alpha_p, beta_exponent=beta_p),
+    )
+    training = _training(section, group, override, plan, seed)
+    params: dict[str, Any] = {"model": resolved(model), "training": resolved(training)}
+    return Draft(
+        name=name,
+        params=params,
+        inputs=(("tokenize", _setting(section, group, "corpus", purpose)),),
+        resources=_resources(section, group, backbone, loops),
+        execution=_execution(section, backbone),
+        version=section.version + override.version - 1,
+        groups=(purpose,),
+        cell=_cell(backbone, alpha_p, beta_p, loops, seed),
+    )
+
+
+def _training(
+    section: TrainLMSection, group: Group, override: Override, plan: Planned, seed: int
+) -> Training:
+    recipe = dict(plan.shared("recipes", _setting(section, group, "recipe", "train_lm")))
+    replaced = {
+        name: value
+        for name in Recipe.model_fields
+        if (value := getattr(override, name)) is not None
+    }
+    return Training(
+        recipe=Recipe(**(recipe | replaced)),
+        steps=override.steps or _setting(section, group, "steps", "train_lm"),
+        seed=seed,
+        validation=_setting(section, group, "validation", "train_lm"),
+        report_step=_setting(section, group, "report_step"),
+        snapshot_steps=_setting(section, group, "snapshot_steps") or (),
+    )
+
+
+def _setting(section: TrainLMSection, group: Group, name: str, needed_by: str = "") -> Any:
+    """Return the group's value, else the section's."""
+    value = getattr(group, name)
+    value = getattr(section, name) if value is None else value
+    if value is None and needed_by:
+        raise UserError(f"`{name}` is not given, neither here nor in group {needed_by}")
+    return value
+
+
+def _cell(backbone: str, alpha_p: float, beta_p: float, loops: int, seed: int) -> Mapping[str, Any]:
+    names = {p: rule for rule, p in EXPONENTS.items()}
+    same = alpha_p == beta_p
+    label = names.get(alpha_p, f"p{alpha_p:g}") if same else f"a{alpha_p:g}-b{beta_p:g}"
+    return {
+        "backbone": backbone,
+        "scaling": label,
+        "p": alpha_p if same else None,
+        "alpha_p": alpha_p,
+        "beta_p": beta_p,
+        "loops": loops,
+        "seed": seed,
+    }
+
+
+def _resources(section: TrainLMSection, group: Group, backbone: str, loops: int) -> Resources:
+    cost = section.costs.get(backbone, Cost())
+    hours = group.gpu_hours or cost.gpu_hours.get(loops, 0.0)
+    wall_minutes = 60 * hours / max(cost.gpus, 1)
+    return Resources(
+        gpus=cost.gpus,
+        nodes=cost.nodes,
+        gpu_hours=hours,
+        estimate=cost.source,
+        cpus=max(1, 4 * cost.gpus // cost.nodes),
+        memory_gb=cost.memory_gb if cost.gpus else 4.0,
+        minutes=max(30, round(1.25 * wall_minutes)),
+    )
+
+
+def _execution(section: TrainLMSection, backbone: str) -> Mapping[str, Any]:
+    execution = resolved(section.execution)
+    gpus = section.costs.get(backbone, Cost()).gpus
+    return execution | {"processes": gpus or execution["processes"]}
+
+
+def _joined(known: Draft | None, draft: Draft, purpose: str) -> Draft:
+    if known is None:
+        return draft
+    if purpose in known.groups:
+        raise UserError(f"groups.{purpose}: run '{draft.name}' is listed twice; remove one")
+    if known.params != draft.params or known.inputs != draft.inputs:
+        raise UserError(
+            f"groups.{purpose}: run '{draft.name}' stands in {', '.join(known.groups)} with other"
+            " settings; one name must mean one run"
+        )
+    return Draft(**{**vars(known), "groups": (*known.groups, purpose)})
+
+
+STAGE = Stage(
+    name="train_lm",
+    about="looped language models",
+    section=TrainLMSection,
+    expand=expand,
+    pinned=True,
+    libraries=("torch", "numpy", "safetensors"),
+)
