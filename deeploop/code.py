@@ -49,7 +49,9 @@ class CodeDigests:
 
     def digest(self, module: str, function: str = "run") -> str:
         """Return the hex SHA-256 over all that `module.function` reaches, itself included."""
-        return hashlib.sha256(repr(sorted(self.reached(module, function).items())).encode()).hexdigest()
+        return hashlib.sha256(
+            repr(sorted(self.reached(module, function).items())).encode()
+        ).hexdigest()
 
     def reached(self, module: str, function: str = "run") -> dict[str, str]:
         """Return `module:name` -> digest of each reached definition."""

@@ -63,9 +63,7 @@ def read_document(path: Path) -> tuple[dict[str, Any], str]:
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder, not a file") from None
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path.name}: not UTF-8 (byte {error.start}); save it as UTF-8"
-        ) from None
+        raise UserError(f"{path.name}: not UTF-8 (byte {error.start}); save it as UTF-8") from None
     try:
         document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
     except _Mistake as mistake:

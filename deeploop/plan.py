@@ -38,7 +38,11 @@ class Document(Section):
     @field_validator("suites", mode="before")
     @classmethod
     def _suites_are_mappings(cls, suites: Any) -> Any:
-        return {k: {} if v is None else v for k, v in suites.items()} if isinstance(suites, dict) else suites
+        return (
+            {k: {} if v is None else v for k, v in suites.items()}
+            if isinstance(suites, dict)
+            else suites
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +126,7 @@ class Plan:
                 raise UserError(
                     f"suite {self.suite} has no stage '{stage}'{nearest(stage, stages)}"
                 )
-            raise UserError(
-                f"suite {self.suite} has no run {stage}/{name}{nearest(name, known)}"
-            )
+            raise UserError(f"suite {self.suite} has no run {stage}/{name}{nearest(name, known)}")
         return run
 
     def add(self, run: Run) -> None:

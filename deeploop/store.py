@@ -119,9 +119,7 @@ def measure(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def finish(
-    entry: Entry, run: Run, spec_text: str, provenance: Mapping[str, Any]
-) -> Outputs:
+def finish(entry: Entry, run: Run, spec_text: str, provenance: Mapping[str, Any]) -> Outputs:
     """Turn a partial folder into the entry: flush, then one atomic rename.
 
     A rename onto an existing entry verifies and uses that one: two jobs that computed the same

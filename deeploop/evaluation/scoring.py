@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,15 +25,20 @@ class CausalModel(Protocol):
     def embedding(self) -> Tensor:
         """[vocab_size, hidden_size]: the head."""
 
-    def hidden(
-        self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None
-    ) -> Tensor:
+    def hidden(self, tokens: Tensor) -> Tensor:
         """Return the states that the head reads, [batch, length, hidden_size].
 
         Args:
+            tokens: [batch, length], int64; causal.
+        """
+
+    def branched(self, tokens: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        """Return the states of rows that hold several continuations of one text.
+
+        Args:
             tokens: [batch, length], int64.
-            positions: [batch, length]; 0, 1, 2, ... when absent.
-            mask: [batch, 1, length, length], true where a query may look; causal when absent.
+            positions: [batch, length]: each token's place in its own sequence.
+            mask: which tokens each one sees, bool [batch, 1, length, length].
         """
 
 
@@ -63,12 +68,12 @@ def hidden_states(model: CausalModel, batch: Batch, precision: Precision) -> Ten
     """Return the states of a batch's rows, [rows, length, hidden_size]."""
     device = model.embedding.device
     tokens = torch.from_numpy(batch.tokens).to(device)
-    extra: dict[str, Any] = {}
-    if batch.branched:
-        extra["positions"] = torch.from_numpy(batch.positions).to(device)
-        extra["mask"] = branch_mask(torch.from_numpy(batch.branches).to(device))
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-        return model.hidden(tokens, **extra)
+        if not batch.branched:
+            return model.hidden(tokens)
+        positions = torch.from_numpy(batch.positions).to(device)
+        mask = branch_mask(torch.from_numpy(batch.branches).to(device))
+        return model.branched(tokens, positions, mask)
 
 
 def branch_mask(branches: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from deeploop.nn.cache import Cache, Past, Uncached, decoding_mask
 from deeploop.nn.config import Backbone, GPTConfig
 from deeploop.nn.init import initialize
 from deeploop.nn.layers import Attention, RMSNorm, SwiGLU, matrix, rotation
@@ -30,13 +31,14 @@ class Block(nn.Module):
         self.ffn = SwiGLU(shape.hidden_size, shape.ffn_width)
         self.ffn_norm = _norm(shape)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, past: Past | None = None) -> Tensor:
         """Pass the stream [batch, length, hidden_size] through both sublayers."""
         if self.post:
-            mixed = self.attention(x, cos, sin, mask)
-            x = self.attention_norm(torch.add(mixed, x, alpha=self.alpha))
+            x = self.attention_norm(
+                torch.add(self.attention(x, cos, sin, past), x, alpha=self.alpha)
+            )
             return self.ffn_norm(torch.add(self.ffn(x), x, alpha=self.alpha))
-        x = torch.add(self.attention(self.attention_norm(x), cos, sin, mask), x, alpha=self.alpha)
+        x = torch.add(self.attention(self.attention_norm(x), cos, sin, past), x, alpha=self.alpha)
         return torch.add(self.ffn(self.ffn_norm(x)), x, alpha=self.alpha)
 
 
@@ -60,28 +62,21 @@ class LoopedGPT(nn.Module):
         self.register_buffer("cos", cos[:, None, None], persistent=False)
         self.register_buffer("sin", sin[:, None, None], persistent=False)
 
-    def hidden(
-        self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None
-    ) -> Tensor:
+    def hidden(self, tokens: Tensor) -> Tensor:
         """Return the states that the head reads, [batch, length, hidden_size].
 
         Args:
             tokens: [batch, length], int64, length at most the context length.
-            positions: [batch, length], below the context length; 0, 1, 2, ... when absent.
-            mask: [batch, 1, length, length], true where a query may look; causal when absent.
-                With both, a row may hold several continuations of one text, each blind to the
-                others, and be longer than the context length.
         """
         x = self.input_norm(F.embedding(tokens, self.embedding))
-        at = slice(tokens.shape[1]) if positions is None else positions
-        cos, sin = self.cos[at], self.sin[at]
+        cos, sin = self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]]
         for _ in range(self.config.loops):
             if self.checkpoint_rounds and torch.is_grad_enabled():
                 x = checkpoint(
-                    self._round, x, cos, sin, mask, use_reentrant=False, preserve_rng_state=False
+                    self._round, x, cos, sin, use_reentrant=False, preserve_rng_state=False
                 )
             else:
-                x = self._round(x, cos, sin, mask)
+                x = self._round(x, cos, sin)
         normed: Tensor = self.final_norm(x)
         return normed
 
@@ -99,14 +94,55 @@ class LoopedGPT(nn.Module):
         """Return next-token logits at every position, [batch, length, vocab_size]."""
         return F.linear(self.hidden(tokens), self.embedding)
 
+    def decode(
+        self, tokens: Tensor, cache: Cache, start: int, mask: Tensor | None = None
+    ) -> Tensor:
+        """Return the states of tokens that follow `start` others, whose keys `cache` holds.
+
+        Args:
+            tokens: [batch, new], int64; start + new is at most the context length.
+            cache: K * R slots; the new keys and values are added.
+            start: positions held so far.
+            mask: which positions may be seen at all, bool [batch, start + new]: false for padding.
+        """
+        new, held = tokens.shape[1], start + tokens.shape[1]
+        visible = decoding_mask(new, held, tokens.device) if new > 1 else None
+        if mask is not None:
+            seen = mask[:, None, None, :]
+            visible = seen if visible is None else visible & seen
+        x = self.input_norm(F.embedding(tokens, self.embedding))
+        cos, sin = self.cos[start:held], self.sin[start:held]
+        visits = (block for _ in range(self.config.loops) for block in self.blocks)
+        for slot, block in enumerate(visits):
+            x = block(x, cos, sin, Past(cache, slot, visible))
+        normed: Tensor = self.final_norm(x)
+        return normed
+
+    def branched(self, tokens: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        """Return the states of rows that each hold several continuations of one text.
+
+        Args:
+            tokens: [batch, length], int64; a row may be longer than the context length.
+            positions: [batch, length]: each token's place in its own sequence, below the context
+                length.
+            mask: which tokens each one sees, bool [batch, 1, length, length].
+        """
+        x = self.input_norm(F.embedding(tokens, self.embedding))
+        cos, sin = self.cos[positions], self.sin[positions]
+        for _ in range(self.config.loops):
+            for block in self.blocks:
+                x = block(x, cos, sin, Past(Uncached(), 0, mask))
+        normed: Tensor = self.final_norm(x)
+        return normed
+
     def compile_blocks(self) -> None:
         """Compile a block's forward: all K * R visits share one graph."""
         for block in self.blocks:
             block.compile(fullgraph=True)
 
-    def _round(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
+    def _round(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         for block in self.blocks:
-            x = block(x, cos, sin, mask)
+            x = block(x, cos, sin)
         return x
 
 

@@ -16,6 +16,6 @@ def test_branches_of_one_row_equal_separate_sequences() -> None:
     branch = torch.tensor([0] * 4 + [1] * 3 + [2] * 5)
     seen = (branch[None] == 0) | (branch[None] == branch[:, None])
     mask = (seen & torch.ones(12, 12, dtype=torch.bool).tril())[None, None]
-    together = model.hidden(tokens, positions, mask)[0]
+    together = model.branched(tokens, positions, mask)[0]
     torch.testing.assert_close(together[:7], model.hidden(torch.tensor([front + left]))[0])
     torch.testing.assert_close(together[7:], model.hidden(torch.tensor([front + right]))[0][4:])
