@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from deeploop.evaluation.adapter import LoopedLM
     from deeploop.evaluation.harness import LoadedTask
 
+DIVERGED = "diverged"
+
 log = logging.getLogger(__name__)
 
 
@@ -33,6 +35,8 @@ class Subject:
     """For the results."""
     work: Path
     """Finished tasks of an interrupted evaluation."""
+    outcome: str | None = None
+    """How the training ended, where that is known; a diverged model is not evaluated."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Conditions:
     """What all models of one call share."""
 
     settings: Evaluation
-    data: Path
-    """`<task>/<split>.parquet` or `.jsonl`."""
+    folders: Mapping[str, Path]
+    """Task -> folder with `<split>.parquet` or `.jsonl`."""
     execution: EvaluationExecution
     telemetry: Path | None = None
     """JSON lines of rates, appended."""
@@ -59,7 +63,7 @@ def evaluate(subjects: Sequence[Subject], conditions: Conditions) -> list[dict[s
     """
     from deeploop.evaluation.harness import load_tasks
 
-    tasks = load_tasks(conditions.settings.tasks, conditions.data)
+    tasks = load_tasks({task: conditions.folders[task] for task in conditions.settings.tasks})
     facts = _facts(conditions.settings, tasks)
     return [_evaluate(subject, conditions, tasks, facts) for subject in subjects]
 
@@ -71,6 +75,10 @@ def _evaluate(
 
     description = describe(subject.model)
     facts = {**facts, "context_length": description.window, "tokenizer": description.tokenizer}
+    if subject.outcome is not None:
+        facts["training_outcome"] = subject.outcome
+    if subject.outcome == DIVERGED:
+        return write_results(subject.folder, _nothing(conditions.settings), facts)
     _forget_others(subject, facts)
     results = list(_results(subject, conditions, tasks))
     return write_results(subject.folder, results, facts)
@@ -90,6 +98,13 @@ def _results(
                     result = _measure(adapter, task, shots, conditions)
                     result.save(subject.work)
                 yield result
+
+
+def _nothing(settings: Evaluation) -> list[TaskResult]:
+    summary = {"acc": None, "stderr": None, "n": 0, "ties": 0, "truncated": 0}
+    return [
+        TaskResult(task, shots, summary, []) for task in settings.tasks for shots in settings.shots
+    ]
 
 
 def _open(model: Path, conditions: Conditions, stack: ExitStack) -> LoopedLM:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,15 +47,15 @@ class LoadedTask:
     """sha256 of the file of each split that is read."""
 
 
-def load_tasks(names: Sequence[str], folder: Path) -> list[LoadedTask]:
-    """Return the tasks of these names with their documents from `<folder>/<task>/<split>.*`.
+def load_tasks(folders: Mapping[str, Path]) -> list[LoadedTask]:
+    """Return tasks with the documents of their folders, `<split>.parquet` or `.jsonl` in each.
 
     Raises:
         UserError: an unknown name, or a file that is missing or does not fit.
     """
     _quiet()
-    configs = {name: definition(name) for name in names}
-    return [_load(name, config, folder) for name, config in configs.items()]
+    configs = {name: definition(name) for name in folders}  # unknown names show first
+    return [_load(name, config, folders[name]) for name, config in configs.items()]
 
 
 def definition(name: str) -> dict[str, Any]:
@@ -129,14 +129,13 @@ def _load(name: str, config: dict[str, Any], folder: Path) -> LoadedTask:
 
     from deeploop.evaluation.stock_task import StockTask
 
-    files = {split: split_file(folder, name, split) for split in splits(config)}
+    files = {split: split_file(name, folder, split) for split in splits(config)}
     documents = {split: Dataset(read_split(name, path)) for split, path in files.items()}
     try:
         with tuned_harness():
             task = StockTask(config, documents)
     except Exception as error:  # templates of other people fail in many ways
-        where = folder / name
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise UserError(f"task {name}: the documents in {where} do not fit: {reason}") from error
+        raise UserError(f"task {name}: the documents in {folder} do not fit: {reason}") from error
     version = (config.get("metadata") or {}).get("version")
     return LoadedTask(name, task, version, {s: digest(path) for s, path in files.items()})

@@ -1,7 +1,8 @@
-"""Where a task's documents come from: a folder `<task>/<split>.parquet` or `.jsonl`.
+"""Where a task's documents come from: a folder a task, with `<split>.parquet` or `.jsonl`.
 
 The hub's data is brought into this form by `deeploop.evaluation.hub`, and the project's own
-samples have it, so that everything below knows one source only.
+samples have it, so that everything else knows one kind of source only. A mirror is a folder of
+such folders, named for their tasks.
 """
 
 from __future__ import annotations
@@ -20,16 +21,38 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).parent / "samples"
 """The project's own questions."""
+SPLITS = ("train", "validation", "test")
 SUFFIXES = (".parquet", ".jsonl")
 
 
-def split_file(folder: Path, task: str, split: str) -> Path:
-    """Return the file of one split.
+def task_folders(mirror: Path, tasks: Sequence[str]) -> dict[str, Path]:
+    """Return each task's folder in a mirror.
+
+    Raises:
+        UserError: a task has none.
+    """
+    for task in tasks:
+        if not (mirror / task).is_dir():
+            raise UserError(
+                f"task {task}: {mirror / task} is missing: a mirror holds <task>/<split>.parquet "
+                "or .jsonl; `deeploop fetch-tasks DIR` makes one"
+            )
+    return {task: mirror / task for task in tasks}
+
+
+def split_files(folder: Path) -> list[Path]:
+    """Return every file of a task's folder that may hold a split."""
+    named = (folder / f"{split}{suffix}" for split in SPLITS for suffix in SUFFIXES)
+    return [path for path in named if path.is_file()]
+
+
+def split_file(task: str, folder: Path, split: str) -> Path:
+    """Return the file of one split in a task's folder.
 
     Raises:
         UserError: there is none, or there are two.
     """
-    wanted = [folder / task / f"{split}{suffix}" for suffix in SUFFIXES]
+    wanted = [folder / f"{split}{suffix}" for suffix in SUFFIXES]
     found = [path for path in wanted if path.is_file()]
     if len(found) == 1:
         return found[0]

@@ -13,7 +13,7 @@ from deeploop.evaluation.harness import load_tasks
 from deeploop.evaluation.model import describe, open_model
 from deeploop.evaluation.run_task import run_task
 from deeploop.evaluation.scorers import LocalScorer, open_scorer
-from deeploop.evaluation.sources import SAMPLES
+from deeploop.evaluation.sources import SAMPLES, task_folders
 from deeploop.text.tokenizers import load_tokenizer
 from tests.evaluation.hflm import hflm
 
@@ -71,7 +71,7 @@ def test_rolling_scores_as_in_the_harness_own_adapter(adapter: LoopedLM, tokeniz
 def test_all_tasks_score_as_in_the_harness_own_adapter(gpt2_model: Path, shots: int) -> None:
     adapter = _adapter(gpt2_model)
     theirs = hflm(adapter.scorer.model, "gpt2")
-    for loaded in load_tasks(PAPER_TASKS, SAMPLES):
+    for loaded in load_tasks(task_folders(SAMPLES, PAPER_TASKS)):
         ours = run_task(adapter, loaded.task, loaded.name, shots)
         reference = run_task(theirs, loaded.task, loaded.name, shots)
         for mine, other in zip(ours.rows, reference.rows, strict=True):
@@ -136,7 +136,7 @@ def test_an_empty_continuation_is_named(gpt2_model: Path) -> None:
 
 
 def test_one_two_and_three_processes_score_the_same_bits(byte_model: Path) -> None:
-    (loaded,) = load_tasks(["social_iqa"], SAMPLES)
+    (loaded,) = load_tasks(task_folders(SAMPLES, ["social_iqa"]))
     tokenizer, window = load_tokenizer("bytes"), describe(byte_model).window
     found = []
     for processes in (1, 2, 3):

@@ -13,7 +13,7 @@ from lm_eval.evaluator import simple_evaluate
 
 from deeploop.evaluation.config import PAPER_TASKS
 from deeploop.evaluation.harness import DEFINITIONS, load_tasks, tuned_harness
-from deeploop.evaluation.sources import SAMPLES
+from deeploop.evaluation.sources import SAMPLES, task_folders
 
 Prompts = dict[str, list[tuple[str, str]]]
 """Task -> (context, continuation) of each request."""
@@ -60,7 +60,7 @@ def _own_way(folder: Path, shots: int) -> Prompts:
 @pytest.mark.parametrize("shots", [0, 1])
 def test_prompts_equal_the_harness_own(tmp_path: Path, shots: int) -> None:
     wanted = _own_way(tmp_path, shots)
-    for loaded in load_tasks(PAPER_TASKS, SAMPLES):
+    for loaded in load_tasks(task_folders(SAMPLES, PAPER_TASKS)):
         loaded.task.set_shots(shots)
         with tuned_harness():
             loaded.task.build_all_requests()
@@ -84,7 +84,7 @@ def test_templates_are_compiled_once_and_render_the_same() -> None:
 
 
 def test_requests_are_built_once_and_lose_their_answers() -> None:
-    (loaded,) = load_tasks(["piqa"], SAMPLES)
+    (loaded,) = load_tasks(task_folders(SAMPLES, ["piqa"]))
     loaded.task.set_shots(1)
     loaded.task.build_all_requests()
     first = list(loaded.task.instances)

@@ -13,7 +13,7 @@ from deeploop.errors import UserError
 from deeploop.evaluation.config import PAPER_TASKS
 from deeploop.evaluation.harness import definition, load_tasks, splits
 from deeploop.evaluation.schema import COLUMNS
-from deeploop.evaluation.sources import SAMPLES, read_split, split_file
+from deeploop.evaluation.sources import SAMPLES, read_split, split_file, task_folders
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def _said(mirror: Path, task: str) -> str:
     with pytest.raises(UserError) as error:
-        load_tasks([task], mirror)
+        load_tasks(task_folders(mirror, [task]))
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -73,7 +73,7 @@ def test_every_column_that_a_definition_reads_is_checked(mirror: Path, task: str
         _write(path, [{k: v for k, v in row.items() if k != field} for row in whole])
         assert f"{path}, line 1: field '{field}' is missing" in _said(mirror, task)
     _write(path, [{field: row[field] for field in COLUMNS[task]} for row in whole])
-    load_tasks([task], mirror)  # and nothing else is read
+    load_tasks(task_folders(mirror, [task]))  # and nothing else is read
 
 
 def test_a_missing_split_names_the_file_and_the_command_that_fetches_it(mirror: Path) -> None:
@@ -100,7 +100,7 @@ def test_other_damage_is_one_line_too(mirror: Path) -> None:
 
 def test_parquet_and_json_lines_give_the_same_documents(mirror: Path) -> None:
     for task in PAPER_TASKS:
-        path = split_file(mirror, task, "train")
+        path = split_file(task, mirror / task, "train")
         table = read_split(task, path)
         pq.write_table(table, path.with_suffix(".parquet"))
         assert read_split(task, path.with_suffix(".parquet")).to_pylist() == table.to_pylist()
@@ -124,5 +124,7 @@ def test_a_task_without_known_schema_is_checked_by_its_templates(mirror: Path) -
 
 
 def test_unknown_names_are_refused(mirror: Path) -> None:
+    for name in ("piqua", "mmlu"):
+        (mirror / name).mkdir()
     assert _said(mirror, "piqua") == "task piqua: lm-evaluation-harness has no task of this name"
     assert "is a group of tasks in the harness" in _said(mirror, "mmlu")
