@@ -36,12 +36,13 @@ class Selection(Section):
     """Only these backbones; all when empty."""
     loops: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
     """Only these numbers of loops; all when empty."""
+    seeds: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
+    """Only these seeds; all when empty."""
 
     def takes(self, cell: Mapping[str, Any]) -> bool:
         """Say whether a training in this place of a table is evaluated."""
-        return (not self.backbone or cell["backbone"] in self.backbone) and (
-            not self.loops or cell["loops"] in self.loops
-        )
+        wanted = {"backbone": self.backbone, "loops": self.loops, "seed": self.seeds}
+        return all(not values or cell[axis] in values for axis, values in wanted.items())
 
 
 class EvaluateLMSection(Evaluation, StageSection):

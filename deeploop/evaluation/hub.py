@@ -109,7 +109,7 @@ def _load(task: str, data: HubData) -> DatasetDict:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise BuildError(
             f"task {task}: {data.repository} cannot be fetched ({reason}): run "
-            f"`deeploop fetch-tasks DIR --tasks {task}` where there is network, and name DIR as "
+            f"`deeploop fetch_tasks DIR --tasks {task}` where there is network, and name DIR as "
             "mirror here"
         ) from error
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from deeploop.errors import UserError
 from deeploop.evaluation.schema import COLUMNS, fault
+from deeploop.plan import nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +34,10 @@ def task_folders(mirror: Path, tasks: Sequence[str]) -> dict[str, Path]:
     """
     for task in tasks:
         if not (mirror / task).is_dir():
+            known = sorted(path.name for path in mirror.glob("*/"))
             raise UserError(
-                f"task {task}: {mirror / task} is missing: a mirror holds <task>/<split>.parquet "
-                "or .jsonl; `deeploop fetch-tasks DIR` makes one"
+                f"task {task}: {mirror} has no folder '{task}'{nearest(task, known)} "
+                "(`deeploop fetch_tasks DIR` downloads the official data)"
             )
     return {task: mirror / task for task in tasks}
 
@@ -60,7 +62,7 @@ def split_file(task: str, folder: Path, split: str) -> Path:
         raise UserError(f"task {task}: both {found[0]} and {found[1].name} are there: keep one")
     raise UserError(
         f"task {task}: split '{split}' is missing: no {wanted[0]} or {wanted[1].name}; "
-        "`deeploop fetch-tasks DIR` downloads the official data"
+        "`deeploop fetch_tasks DIR` downloads the official data"
     )
 
 

@@ -81,7 +81,7 @@ def test_a_missing_split_names_the_file_and_the_command_that_fetches_it(mirror: 
     message = _said(mirror, "sciq")
     assert "split 'train' is missing" in message
     assert str(mirror / "sciq" / "train.parquet") in message
-    assert "deeploop fetch-tasks" in message
+    assert "deeploop fetch_tasks" in message
 
 
 def test_other_damage_is_one_line_too(mirror: Path) -> None:
