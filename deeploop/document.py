@@ -14,7 +14,7 @@ from deeploop.errors import UserError
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_Base):  # type: ignore[misc]
+class _Loader(_Base):
     """YAML with the floats of YAML 1.2 (`1e-3`) and without duplicate keys."""
 
 
@@ -43,7 +43,7 @@ def _construct_mapping(loader: Any, node: Any) -> dict[Any, Any]:
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 
 
-class _Mistake(Exception):  # noqa: N818 - becomes a UserError with file and line
+class _Mistake(Exception):
     def __init__(self, node: Any, text: str) -> None:
         super().__init__(text)
         self.line = node.start_mark.line + 1
@@ -65,7 +65,7 @@ def read_document(path: Path) -> tuple[dict[str, Any], str]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path.name}: not UTF-8 (byte {error.start}); save it as UTF-8") from None
     try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+        document = yaml.load(text, Loader=_Loader)
     except _Mistake as mistake:
         raise UserError(f"{path.name}:{mistake.line}: {mistake}") from None
     except yaml.YAMLError as error:

@@ -64,7 +64,7 @@ def open_model(folder: Path, device: torch.device | str) -> LoopedGPT:
         model = LoopedGPT(config)
     weights = load_file(path, device=str(device))
     try:
-        model.load_state_dict(weights)
+        model.load_state_dict(weights, assign=True)  # no second copy
     except RuntimeError as error:
         wrong = sorted(names ^ set(weights)) or ["shapes differ"]
         raise UserError(f"{path} does not fit {DESCRIPTION}: {', '.join(wrong[:3])}") from error

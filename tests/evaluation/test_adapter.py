@@ -15,7 +15,7 @@ from deeploop.evaluation.run_task import run_task
 from deeploop.evaluation.scorers import LocalScorer, open_scorer
 from deeploop.evaluation.sources import SAMPLES, task_folders
 from deeploop.text.tokenizers import load_tokenizer
-from tests.evaluation.hflm import hflm
+from bench.hflm import hflm
 
 LONG = "The river ran past the mill and over the stones. " * 30
 EDGE_CASES = {

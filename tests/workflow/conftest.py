@@ -15,7 +15,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy"
-EVENT = re.compile(r"^([a-z0-9_]+/\S+): (started|resumed|already in the store)", re.MULTILINE)
+EVENT = re.compile(r"^([a-z0-9_]+/\S+): (started|resumed|already)", re.MULTILINE)
 COPIED = ("Snakefile", "workflow", "deeploop", ".dvcignore", "slurm", "requirements.txt")
 
 
@@ -28,7 +28,7 @@ class Outcome:
 
     @property
     def computed(self) -> set[str]:
-        return {run for run, what in EVENT.findall(self.text) if what != "already in the store"}
+        return {run for run, what in EVENT.findall(self.text) if what != "already"}
 
     @property
     def resumed(self) -> set[str]:
@@ -117,7 +117,7 @@ def make_project(root: Path, toy: Path = TOY) -> Project:
     for name in COPIED:
         source, target = REPOSITORY / name, root / name
         if source.is_symlink():
-            target.symlink_to(os.readlink(source))
+            target.symlink_to(source.readlink())
         elif source.is_dir():
             shutil.copytree(source, target, ignore=ignore)
         else:
