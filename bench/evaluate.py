@@ -4,14 +4,14 @@
     python -m bench.evaluate --limit 20 --mirror DIR --batch-sizes 1 4 8 16 32
 
 Both score the same documents of the eight tasks, 0- and 1-shot, with the same weights of GPT-2
-small's shape, in processes of their own, one thread, in turn. The harness's adapter (HFLM, with
-accelerate) is first tried at each batch size; its best one stands for it. Loading of model and
-data is not counted. Peak memory is the whole process's.
+small's shape, in processes of their own, one thread, in turn. Where no mirror is named, documents
+of about the official lengths are made up. The harness's adapter (HFLM, with accelerate) is first
+tried at each batch size; its best one stands for it. Loading of model and data is not counted.
 
     python -m bench.evaluate --overhead [--mirror DIR]
 
-measures everything but the model: all tasks and both shot counts with a model that answers at
-once, on made-up documents in the official numbers where no mirror is named.
+measures everything but the model: all documents of all tasks at both shot counts, through our
+adapter, with forward passes that cost nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from deeploop.evaluation.config import PAPER_TASKS, Evaluation, EvaluationExecution
+from deeploop.evaluation.config import PAPER_TASKS
 from deeploop.evaluation.sources import SAMPLES, task_folders
 
 SPEED_GOAL, MEMORY_GOAL, OVERHEAD_GOAL = 1.5, 0.5, 70.0
@@ -43,15 +43,17 @@ def main() -> int:
         return 0
     if args.overhead:
         with tempfile.TemporaryDirectory() as folder:
-            mirror = args.mirror or made_up_mirror(Path(folder))
+            mirror = args.mirror or made_up_mirror(Path(folder), args.limit)
             return report_overhead(run("overhead", 0, mirror, args.limit))
     return report(args)
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     made.add_argument("--limit", type=int, help="documents of each task (4; all for --overhead)")
-    made.add_argument("--mirror", type=Path, help="official data; else the project's samples")
+    made.add_argument("--mirror", type=Path, help="official data; made up when absent")
     made.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     made.add_argument("--processes", type=int, default=3, help="measurements of each side")
     made.add_argument("--batch-tokens", type=int, default=1024, help="ours")
@@ -63,9 +65,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def report(args: argparse.Namespace) -> int:
-    limit, mirror = args.limit or 4, args.mirror or SAMPLES
+    limit = args.limit or 4
     with tempfile.TemporaryDirectory() as folder:
         model = made_up_model(Path(folder))
+        mirror = args.mirror or made_up_mirror(Path(folder), limit)
         tried = {size: run("hflm", size, mirror, limit, model) for size in args.batch_sizes}
         for size, found in tried.items():
             print(f"HFLM, batch size {size:3}: {line(found)}", flush=True)
@@ -123,20 +126,21 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
     lm = ours(args.model, args.batch) if args.side == "ours" else theirs(args.model, args.batch)
     tasks = load_tasks(task_folders(args.mirror, PAPER_TASKS))
-    start, values = cpu(), []
+    start, loaded, values = cpu(), resident_mb(), []
     for task in tasks:
         for shots in (0, 1):
             rows = run_task(lm, task.task, task.name, shots, args.limit).rows
             values += [row["loglikelihood"] for row in rows]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"requests": len(values), "cpu": cpu() - start, "peak_mb": peak, "values": values}
+    used, peak = cpu() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = {"peak_mb": peak, "added_mb": peak - loaded}
+    return {"requests": len(values), "cpu": used, "values": values, **memory}
 
 
 def measure_overhead(args: argparse.Namespace) -> dict[str, Any]:
     from deeploop.evaluation.harness import load_tasks
     from deeploop.evaluation.run_task import run_task
 
-    start, model = cpu(), instant()
+    model, start = instant(), cpu()
     tasks = load_tasks(task_folders(args.mirror, PAPER_TASKS))
     loading = cpu() - start
     shots, requests = {0: 0.0, 1: 0.0}, 0
@@ -166,19 +170,24 @@ def theirs(model: Path, batch_size: int) -> Any:
 
 
 def instant() -> Any:
-    from lm_eval.api.model import LM
+    """Return our adapter over forward passes that cost nothing."""
+    import numpy as np
 
-    class Instant(LM):
-        def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
-            return [(-float(number), False) for number in range(len(requests))]
+    from deeploop.evaluation.adapter import LoopedLM
+    from deeploop.evaluation.packing import Batch
+    from deeploop.evaluation.scoring import Scores
+    from deeploop.text.tokenizers import load_tokenizer
 
-        def loglikelihood_rolling(self, requests: Sequence[Any]) -> list[float]:
-            raise NotImplementedError
+    class Instant:
+        precision = "fp32"
+        model = None
 
-        def generate_until(self, requests: Sequence[Any]) -> list[str]:
-            raise NotImplementedError
+        def score(self, batches: Sequence[Batch]) -> Iterator[Scores]:
+            for batch in batches:
+                values = -np.arange(1, len(batch.targets) + 1, dtype=np.float32)
+                yield Scores(values, values > 0)
 
-    return Instant()
+    return LoopedLM(Instant(), load_tokenizer("gpt2"), 1024, 16384)
 
 
 def made_up_model(folder: Path) -> Path:
@@ -199,23 +208,23 @@ def made_up_model(folder: Path) -> Path:
     return folder
 
 
-def made_up_mirror(folder: Path) -> Path:
-    """Write documents in the official numbers: those of the samples, with their words drawn anew."""
+def made_up_mirror(folder: Path, limit: int | None = None) -> Path:
+    """Write documents of about the official number and length, put together from the samples."""
     from deeploop.evaluation.hub import HUB
 
     draw = random.Random(0)
-    for task, sizes in OFFICIAL_TRAIN.items():
+    for task, train in TRAIN_DOCUMENTS.items():
         (folder / task).mkdir()
-        for split, count in ((HUB[task].evaluated, HUB[task].documents), ("train", sizes)):
+        evaluated = limit or HUB[task].documents
+        for split, count in ((HUB[task].evaluated, evaluated), ("train", limit or train)):
             path = SAMPLES / task / f"{split}.jsonl"
             rows = [json.loads(line) for line in path.read_text().splitlines()]
-            with (folder / task / f"{split}.jsonl").open("w") as file:
-                for _ in range(count):
-                    file.write(json.dumps(reworded(draw.choice(rows), draw)) + "\n")
+            lines = (json.dumps(lengthened(task, rows, draw)) + "\n" for _ in range(count))
+            (folder / task / f"{split}.jsonl").write_text("".join(lines))
     return folder
 
 
-OFFICIAL_TRAIN = {
+TRAIN_DOCUMENTS = {
     "arc_challenge": 1119,
     "arc_easy": 2251,
     "hellaswag": 39905,
@@ -225,15 +234,27 @@ OFFICIAL_TRAIN = {
     "social_iqa": 33410,
     "winogrande": 40398,
 }
-"""Documents of each training split."""
+TIMES = {
+    "arc_challenge": {"question": 2},
+    "arc_easy": {"question": 2},
+    "hellaswag": {"ctx_a": 4, "endings": 3},
+    "piqa": {"sol1": 3, "sol2": 3},
+    "sciq": {"support": 8},
+    "social_iqa": {"context": 2},
+}
+"""How many of the samples' texts make one of about the official length."""
 
 
-def reworded(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
-    """Return a document whose longest text has its words in another order."""
-    longest = max((key for key in row if isinstance(row[key], str)), key=lambda key: len(row[key]))
-    words = row[longest].split()
-    draw.shuffle(words)
-    return {**row, longest: " ".join(words)}
+def lengthened(task: str, rows: list[dict[str, Any]], draw: random.Random) -> dict[str, Any]:
+    """Return a document with texts of several, and its words in a new order where it is short."""
+    row = dict(draw.choice(rows))
+    for field, times in TIMES.get(task, {}).items():
+        texts = [draw.choice(rows)[field] for _ in range(times)]
+        if isinstance(row[field], list):
+            row[field] = [" ".join(parts) for parts in zip(*texts, strict=True)]
+        else:
+            row[field] = " ".join(texts)
+    return row
 
 
 def cpu() -> float:
@@ -241,12 +262,20 @@ def cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
 def rate(found: dict[str, Any]) -> float:
     return float(found["requests"] / found["cpu"])
 
 
 def line(found: dict[str, Any]) -> str:
-    return f"{rate(found):6.2f} requests per CPU-second, {found['peak_mb']:6.0f} MB"
+    return (
+        f"{rate(found):6.2f} requests per CPU-second, {found['peak_mb']:5.0f} MB, "
+        f"{found['added_mb']:5.0f} of them for evaluating"
+    )
 
 
 def difference(ours: dict[str, Any], theirs: dict[str, Any]) -> float:

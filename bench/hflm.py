@@ -25,12 +25,14 @@ class AsTransformer(nn.Module):
 
     @property
     def device(self) -> torch.device:
+        """Where the weights are."""
         return self.model.embedding.device
 
     def tie_weights(self) -> None:
-        pass
+        """Nothing to do: there is one matrix."""
 
     def forward(self, tokens: Tensor, **kwargs: Any) -> CausalLMOutput:
+        """Return logits of whole sequences."""
         return CausalLMOutput(logits=self.model.logits(tokens))
 
 
