@@ -19,11 +19,12 @@ from pathlib import Path
 LOCAL = ("deeploop", "stages")
 BOOKKEEPING = frozenset(
     {
-        *("deeploop.build", "deeploop.cli", "deeploop.code", "deeploop.commands"),
+        *("deeploop.build", "deeploop.cli", "deeploop.code", "deeploop.collect"),
+        *("deeploop.commands", "deeploop.remote", "deeploop.verify"),
         *("deeploop.document", "deeploop.dvc", "deeploop.errors", "deeploop.explain"),
         *("deeploop.frozen", "deeploop.guard", "deeploop.locks", "deeploop.plan"),
         *("deeploop.progress", "deeploop.project", "deeploop.resolve", "deeploop.runner"),
-        *("deeploop.stage", "deeploop.store"),
+        *("deeploop.stage", "deeploop.status", "deeploop.store"),
     }
 )
 
@@ -48,6 +49,7 @@ class CodeDigests:
     def __init__(self, roots: Mapping[str, Path]) -> None:
         self._roots = roots
         self._modules: dict[str, _Module | None] = {}
+        self._digests: dict[tuple[str, str], str] = {}
 
     def digest(self, module: str, function: str = "run") -> str:
         """Return the hex SHA-256 over all that `module.function` reaches, itself included."""

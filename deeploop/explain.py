@@ -28,6 +28,11 @@ def reasons(resolver: Resolver, run: Run) -> list[str]:
     return changes
 
 
+def external(run: Run) -> bool:
+    """Say whether a checkpoint from elsewhere stands in place of the run's work."""
+    return bool(run.spec["params"].get("external"))
+
+
 def lineage_of(root: Path, run: Run) -> Mapping[str, Any] | None:
     """Return what the run was last built from: its specification and its inputs' digests."""
     lineage = read_json(root / run.folder / "lineage.json")

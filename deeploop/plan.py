@@ -127,6 +127,18 @@ class Plan:
             raise UserError(f"suite {self.suite} has no run {stage}/{name}{nearest(name, known)}")
         return run
 
+    def chosen(self, stage: str | None, name: str | None) -> list[Run]:
+        """Return one run, the runs of one stage, or all.
+
+        Raises:
+            UserError: when there is no such run or stage.
+        """
+        if name is not None and stage is not None:
+            return [self.get(stage, name)]
+        if stage is None:
+            return list(self)
+        return self.of(stage) or [self.get(stage, "")]
+
     def add(self, run: Run) -> None:
         """Append a run; its inputs must be in the plan."""
         self._runs[run.stage, run.name] = run

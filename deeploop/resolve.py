@@ -38,7 +38,7 @@ class Resolver:
 
     def __init__(self, root: Path, plan: Plan, write: bool) -> None:
         self.root, self.plan, self._write = root, plan, write
-        self._store = store_root(root)
+        self.store = store_root(root)
         self.outputs: dict[Run, Outputs] = {}
         """Of current runs."""
         self.keys: dict[Run, str] = {}
@@ -98,7 +98,7 @@ class Resolver:
     def _look_up(self, run: Run, missing: bool) -> tuple[Run, ...]:
         key = key_of(run.spec, [self.outputs[up] for up in run.inputs])
         self.keys[run] = key
-        entry = Entry(self._store, run.stage, key)
+        entry = Entry(self.store, run.stage, key)
         outputs = entry.outputs()
         if outputs is not None:
             self._absent.discard(run)

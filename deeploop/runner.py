@@ -23,12 +23,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from deeploop.code import CodeDigests
 from deeploop.errors import BuildError, Interrupted, UserError
 from deeploop.fileio import DigestCache, dump_json, read_json, write_atomically
 from deeploop.frozen import FrozenPlan, code_path, pointed_plan
 from deeploop.locks import RunLock
 from deeploop.plan import Run
-from deeploop.project import code_root, is_frozen, store_root
+from deeploop.project import code_root, is_frozen, stages_home, store_root
 from deeploop.stage import Input, Job
 from deeploop.store import Entry, Outputs, finish, key_of, publish, published, restore_manifest
 
@@ -264,6 +265,9 @@ def _provenance(
         "resumed": resumed,
         "seconds": round(seconds, 2),
         "slurm_job": os.environ.get("SLURM_JOB_ID", ""),
+        "stage_code": CodeDigests({"deeploop": code_root(), "stages": stages_home(root)}).digest(
+            f"stages.{run.stage}"
+        ),
     }
 
 

@@ -172,7 +172,7 @@ def publish(
             }
         ),
     )
-    if run.declaration.exports:
+    if run.declaration.exports and entry.folder.is_dir():
         _export(root, run, entry, outputs)
     write_if_changed(folder / "manifest.json", manifest)
 
