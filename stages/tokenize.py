@@ -23,17 +23,23 @@ import json
 from collections.abc import Iterator
 from time import time
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage
 from deeploop.text.config import Corpus
+
+
+class TrainingCorpus(Corpus):
+    """A corpus to train on: it has a validation split."""
+
+    validation_tokens: int = Field(gt=0)
 
 
 class Corpora(Section):
     """Corpora by name; the name is the run's."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Corpus]
+    __pydantic_extra__: dict[str, TrainingCorpus]
 
 
 def expand(section: Corpora, plan: Planned) -> Iterator[Draft]:

@@ -66,6 +66,9 @@ class TextExecution(Section):
 
     workers: int = Field(default=1, gt=0)
     """Processes."""
+    backend: Literal["tiktoken", "fast"] = "tiktoken"
+    """What encodes GPT-2's BPE. `fast` is gigatoken, an optional package, checked against
+    tiktoken on a sample; the ids are the same."""
     tokenizer_files: str | None = None
     """Folder with GPT-2's encoder.json and vocab.bpe, when they are not to be looked for."""
 
@@ -75,9 +78,9 @@ class Corpus(Section):
 
     source: Source
     tokenizer: Literal["bytes", "gpt2"] = "gpt2"
-    validation_tokens: int = Field(gt=0)
+    validation_tokens: int = Field(ge=0)
     """Size of the validation split, to the nearest document above; with `shards`, the least
-    that they must hold."""
+    that they must hold. 0 for no validation, which training needs."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Stop before the document that would exceed so many tokens, over both splits; with
     `shards`, read so many training tokens."""
