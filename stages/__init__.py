@@ -1,8 +1,9 @@
 """The stages, in topological order."""
 
-from stages import p_sweep, report, table1, tokenize, train_lm, training_curves
+from stages import fetch_text, p_sweep, report, table1, tokenize, train_lm, training_curves
 
 REGISTRY = (
+    fetch_text.STAGE,
     tokenize.STAGE,
     train_lm.STAGE,
     table1.STAGE,

@@ -11,6 +11,11 @@ params.yaml maps a corpus's name to its settings:
         source: {kind: files, paths: ["texts/*.jsonl.zst"], text: text, id: id}
         tokenizer: gpt2
         validation_tokens: 1_000_000
+      fineweb_edu:
+        source: {kind: fetched, run: fineweb_edu_50bt, id: id}
+        tokenizer: gpt2
+        max_tokens: 50e9
+        validation_tokens: 25e6
 
 A run's outputs are `train-*.bin`, `validation-*.bin` and `manifest.json`. The manifest says
 nothing of the source, so that text which comes out as the same tokens starts no training; the
@@ -26,7 +31,7 @@ from time import time
 from pydantic import ConfigDict, Field
 
 from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage
-from deeploop.text.config import Corpus
+from deeploop.text.config import Corpus, Fetched
 
 
 class TrainingCorpus(Corpus):
@@ -50,9 +55,11 @@ def expand(section: Corpora, plan: Planned) -> Iterator[Draft]:
     """
     for name, corpus in section.__pydantic_extra__.items():
         params, files = corpus.resolve(plan.root, key=name)
+        source = corpus.source
         yield Draft(
             name=name,
             params=params,
+            inputs=(("fetch_text", source.run),) if isinstance(source, Fetched) else (),
             files=files,
             execution=corpus.execution.model_dump(),
             resources=Resources(cpus=corpus.execution.workers),
@@ -62,11 +69,14 @@ def expand(section: Corpora, plan: Planned) -> Iterator[Draft]:
 def run(job: Job) -> None:
     """Build the token shards of one corpus."""
     from deeploop.text.build import build_tokens
+    from deeploop.text.fetch import fetched_files
 
+    fetched = job.params["source"]["kind"] == "fetched"
+    files = fetched_files(job.input("fetch_text").folder) if fetched else job.files
     with job.telemetry.open("a") as log:
         build_tokens(
             job.params,
-            job.files,
+            files,
             job.folder,
             job.work,
             job.execution,

@@ -81,6 +81,25 @@ def _parquet(path: Path, layout: FileFormat) -> Iterator[tuple[str, str]]:
         raise UserError(f"{path} is damaged or no Parquet file: {_one_line(error)}") from error
 
 
+def column_sum(path: Path, name: str) -> tuple[int, int]:
+    """Return the sum over a Parquet file's integer column, and the number of its rows.
+
+    Raises:
+        UserError: no Parquet file, damaged, or without the column.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as table:
+            _require_columns(path, [name], table.schema_arrow.names)
+            total = compute.sum(table.read([name]).column(name).cast(pa.int64())).as_py()
+            return total or 0, table.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} is damaged or no Parquet file: {_one_line(error)}") from error
+
+
 def _require_columns(path: Path, wanted: list[str], present: list[str]) -> None:
     for name in wanted:
         if name not in present:
