@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, overload
 
 from deeploop.fileio import dump_json, write_atomically
@@ -35,6 +36,7 @@ def build_tokens(
     execution: Mapping[str, Any],
     stop: Callable[[], bool] = lambda: False,
     report: Report = lambda _: None,
+    about: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Write `train-*.bin`, `validation-*.bin` and `manifest.json`; return the manifest.
 
@@ -47,13 +49,14 @@ def build_tokens(
         execution: fields of `deeploop.text.config.TextExecution`.
         stop: polled; true ends the work in order.
         report: called with each finished unit, for logs.
+        about: what else the manifest says.
 
     Raises:
         UserError: the source is missing, damaged, empty, or too small for its validation split.
         BuildError: something cannot be written, or a process died; finished units are kept.
         Interrupted: `stop` said so; the same call goes on from the finished units.
     """
-    for pattern in ("train-*.bin", "validation-*.bin", "*.tmp", ".*.tmp"):
+    for pattern in ("manifest.json", "train-*.bin", "validation-*.bin", "*.tmp", ".*.tmp"):
         for left_over in (*folder.glob(pattern), *work.glob(pattern)):
             left_over.unlink()
     if params["source"]["kind"] == "shards":
@@ -62,7 +65,7 @@ def build_tokens(
     else:
         how = TextExecution.model_validate(dict(execution))
         splits = _tokenized(params, files, folder, work, how, stop, report)
-    manifest = {"tokenizer": describe_tokenizer(params["tokenizer"]), "splits": splits}
+    manifest = {"tokenizer": describe_tokenizer(params["tokenizer"]), "splits": splits, **about}
     with writing(folder / "manifest.json.tmp"):
         write_atomically(folder / "manifest.json", dump_json(manifest))
     return manifest
