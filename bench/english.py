@@ -1,7 +1,8 @@
 """English of this machine as Parquet in FineWeb-Edu's schema: docstrings of installed packages.
 
-Where they are not enough, further documents are those with their paragraphs in another order and
-every twentieth word replaced by one that was never seen, so that no tokenizer's cache knows it.
+A document is as many docstrings as make it about as long as FineWeb-Edu's are. Where docstrings are
+not enough, further ones are the same with their paragraphs in another order and every twentieth
+word replaced by one that was never seen, so that no tokenizer's cache knows it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 from collections.abc import Iterator
 from hashlib import blake2b
 from importlib.metadata import distributions
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,9 @@ from deeploop.text.docstrings import package_docstrings
 
 ROWS = 1000
 """Rows of a row group, as in FineWeb-Edu."""
+LOG_LENGTH = (8.0, 0.9)
+"""Mean and deviation of the logarithm of a document's characters: 4,500 in the mean, a thousand
+tokens of prose, as the 9.7 million documents of sample/10BT have."""
 LETTERS = "etaoinshrdlucmfw"
 
 
@@ -36,19 +40,31 @@ def write_english(folder: Path, megabytes: int, files: int) -> list[Path]:
 
 
 def _documents() -> Iterator[str]:
+    generator = random.Random(0)
+    held: list[str] = []
+    length, wanted = 0, 0.0
+    for text in _docstrings(generator):
+        held.append(text)
+        length += len(text)
+        if length >= wanted:
+            yield "\n\n".join(held)
+            held, length, wanted = [], 0, generator.lognormvariate(*LOG_LENGTH)
+
+
+def _docstrings(generator: random.Random) -> Iterator[str]:
     seen: dict[str, None] = {}
     for name in sorted({found.metadata["Name"] for found in distributions()}):
         try:
-            for text in package_docstrings(name):
+            for found in package_docstrings(name):
+                text = found.encode("utf-8", "replace").decode()
                 if text not in seen:
                     seen[text] = None
-                    yield text.encode("utf-8", "replace").decode()
+                    yield text
         except UserError:
             continue  # no Python files
-    generator = random.Random(0)
-    for _ in count():
+    while True:
         for text in seen:
-            yield _varied(text.encode("utf-8", "replace").decode(), generator)
+            yield _varied(text, generator)
 
 
 def _varied(text: str, generator: random.Random) -> str:

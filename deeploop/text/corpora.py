@@ -92,8 +92,7 @@ class FileUnit:
     def documents(self) -> Iterator[Document]:
         """Yield the documents of each file, as they are: copies are kept."""
         for file in self.files:
-            for identity, text in read_documents(file, self.format):
-                yield Document(id=identity, text=text)
+            yield from map(Document._make, read_documents(file, self.format))
 
 
 def open_units(source: Mapping[str, Any], files: Sequence[Path]) -> list[Unit]:

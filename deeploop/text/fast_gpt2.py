@@ -6,10 +6,10 @@ document in a hundred; the first difference ends the work. What both agree on is
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from deeploop.text.utf8 import utf8
 CHECKED_EVERY = 100
 """One document in so many is encoded again by tiktoken."""
 RENEWED_AFTER = 2**28
-"""Bytes of text after which gigatoken starts with an empty cache: it keeps every word it meets."""
+"""Characters after which gigatoken starts with an empty cache: it keeps every word it meets."""
 EDGE_CASES = (
     "",
     " \n\t ",
@@ -46,10 +46,9 @@ class FastGpt2Tokenizer(Gpt2Tokenizer):
             BuildError: the two do not agree.
         """
         super().__init__(folder)
-        self._definition = _definition(self.paths)
-        self._bytes = self._documents = 0
+        self._characters = self._documents = 0
         self._fast = self._renewed()
-        self._compare(EDGE_CASES, list(self._encode_fast([utf8(text) for text in EDGE_CASES])))
+        self._compare(EDGE_CASES, [self._encode_fast(text) for text in EDGE_CASES])
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the ids of each document, a sample of them compared with tiktoken's.
@@ -57,11 +56,10 @@ class FastGpt2Tokenizer(Gpt2Tokenizer):
         Raises:
             BuildError: the two do not agree; the message shows where.
         """
-        raw = [utf8(text) for text in texts]
-        self._bytes += sum(map(len, raw))
-        if self._bytes > RENEWED_AFTER:
-            self._fast, self._bytes = self._renewed(), 0
-        ids = list(self._encode_fast(raw))
+        self._characters += sum(map(len, texts))
+        if self._characters > RENEWED_AFTER:
+            self._fast, self._characters = self._renewed(), 0
+        ids = [self._encode_fast(text) for text in texts]
         first = -self._documents % CHECKED_EVERY
         self._documents += len(texts)
         self._compare(texts[first::CHECKED_EVERY], ids[first::CHECKED_EVERY])
@@ -75,13 +73,23 @@ class FastGpt2Tokenizer(Gpt2Tokenizer):
                 "the fast back end needs gigatoken: pip install 'deeploop[fast]', or leave out "
                 "`backend: fast`"
             ) from error
-        return Tokenizer.from_json(self._definition)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "gpt2.tiktoken"
+            path.write_bytes(
+                b"".join(
+                    b"%s %d\n" % (b64encode(piece), rank) for piece, rank in self.ranks.items()
+                )
+            )
+            # no special tokens: text stays text
+            return Tokenizer.from_tiktoken(path, pretokenizer="gpt2", special_tokens={})
 
-    def _encode_fast(self, raw: Sequence[bytes]) -> Iterator[Tokens]:
-        # in the calling thread: our own processes are the parallelism
-        layout = self._fast.encode_batch(list(raw), parallel=False).layout
-        ids = np.asarray(layout.content.data).astype(TOKEN)
-        yield from (ids[begin:end] for begin, end in pairwise(layout.offsets.data.tolist()))
+    def _encode_fast(self, text: str) -> Tokens:
+        # one by one is as fast as in batches, and stays in this thread: our own processes are the
+        # parallelism
+        try:
+            return self._fast.encode(text).astype(TOKEN)
+        except TypeError:  # what it says of a lone surrogate
+            return self._fast.encode(utf8(text)).astype(TOKEN)
 
     def _compare(self, texts: Sequence[str], found: Sequence[Tokens]) -> None:
         for ids, right in zip(found, super().encode(texts), strict=True):
@@ -93,21 +101,3 @@ class FastGpt2Tokenizer(Gpt2Tokenizer):
                     f"gigatoken and tiktoken disagree near {where!r}: use `backend: tiktoken`, "
                     "which takes over nothing that gigatoken has made"
                 )
-
-
-def _definition(paths: Mapping[str, Path]) -> str:
-    """Return GPT-2's BPE as a tokenizer.json, without special tokens: text stays text."""
-    vocabulary: dict[str, int] = json.loads(paths["encoder.json"].read_text(encoding="utf-8"))
-    vocabulary.pop("<|endoftext|>")
-    _, *merges = paths["vocab.bpe"].read_text(encoding="utf-8").split("\n")
-    model = {"type": "BPE", "vocab": vocabulary, "merges": [merge for merge in merges if merge]}
-    split = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
-    return json.dumps(
-        {
-            "version": "1.0",
-            "added_tokens": [],
-            "pre_tokenizer": split | {"use_regex": True},
-            "decoder": {"type": "ByteLevel"},
-            "model": model,
-        }
-    )

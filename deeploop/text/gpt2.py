@@ -31,14 +31,15 @@ class Gpt2Tokenizer:
         from tiktoken.load import data_gym_to_mergeable_bpe_ranks
         from tiktoken_ext.openai_public import r50k_pat_str
 
-        self.paths = {name: find_gpt2_file(name, folder) for name in GPT2_FILES}
+        paths = {name: str(find_gpt2_file(name, folder)) for name in GPT2_FILES}
+        self.ranks: Mapping[bytes, int] = data_gym_to_mergeable_bpe_ranks(
+            paths["vocab.bpe"], paths["encoder.json"]
+        )
         self._encoding = tiktoken.Encoding(
             self.name,
             explicit_n_vocab=self.vocab_size,
             pat_str=r50k_pat_str,
-            mergeable_ranks=data_gym_to_mergeable_bpe_ranks(
-                str(self.paths["vocab.bpe"]), str(self.paths["encoder.json"])
-            ),
+            mergeable_ranks=dict(self.ranks),
             special_tokens={"<|endoftext|>": self.end_of_text},
         )
 

@@ -112,7 +112,7 @@ def encode_unit(task: Task, stop: Callable[[], bool]) -> Record:
     if (record := _finished(task)) is not None:
         return record
     tokenizer = _tokenizer(task.tokenizer, task.tokenizer_files, task.backend)
-    documents: list[tuple[int, int]] = []
+    documents: list[Documents] = [np.empty(0, dtype=DOCUMENT)]
     temporary = task.base.with_suffix(f".{os.getpid()}.tmp")
     with writing(temporary):
         with temporary.open("wb") as stream:
@@ -121,16 +121,12 @@ def encode_unit(task: Task, stop: Callable[[], bool]) -> Record:
                     raise Interrupted("tokenization was stopped; finished files are kept")
                 ids = tokenizer.encode([document.text for document in batch])
                 stream.write(_with_marks(ids, tokenizer.end_of_text).data)
-                documents.extend(
-                    (document_hash(document.id), len(found) + 1)
-                    for document, found in zip(batch, ids, strict=True)
-                )
+                documents.append(_described(batch, ids))
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(task.tokens_path)
         task.parts_path.unlink(missing_ok=True)
-        _save(task.documents_path, np.array(documents, dtype=DOCUMENT))
-        return _recorded(task, documents)
+        return _recorded(task, np.concatenate(documents))
 
 
 def _finished(task: Task) -> Record | None:
@@ -155,11 +151,12 @@ def _save(path: Path, documents: Documents) -> None:
     path.write_bytes(buffer.getbuffer())
 
 
-def _recorded(task: Task, documents: Sequence[tuple[int, int]]) -> Record:
+def _recorded(task: Task, documents: Documents) -> Record:
+    _save(task.documents_path, documents)
     record = Record(
         stamp=task.stamp(),
         documents=len(documents),
-        tokens=sum(tokens for _, tokens in documents),
+        tokens=int(documents["tokens"].sum(dtype=np.int64)),
         sha256=sha256_file(task.tokens_path),
     )
     write_atomically(task.record_path, dump_json(asdict(record)))
@@ -177,6 +174,13 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
             batch, characters = [], 0
     if batch:
         yield batch
+
+
+def _described(batch: Sequence[Document], ids: Sequence[Tokens]) -> Documents:
+    documents: Documents = np.empty(len(batch), dtype=DOCUMENT)
+    documents["hash"] = [document_hash(document.id) for document in batch]
+    documents["tokens"] = [len(found) + 1 for found in ids]
+    return documents
 
 
 def _with_marks(documents: Sequence[Tokens], end_of_text: int) -> Tokens:

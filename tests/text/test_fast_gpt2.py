@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -43,11 +42,9 @@ def test_renewing_the_cache_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 class Wrong(FastGpt2Tokenizer):
     """One that makes the same mistake in one word as a real tokenizer once did."""
 
-    def _encode_fast(self, raw: Sequence[bytes]) -> Sequence[Tokens]:
-        found = list(super()._encode_fast(raw))
-        return [
-            ids[:-1] if b"downfall" in text else ids for ids, text in zip(found, raw, strict=True)
-        ]
+    def _encode_fast(self, text: str) -> Tokens:
+        ids = super()._encode_fast(text)
+        return ids[:-1] if "downfall" in text else ids
 
 
 def test_the_first_difference_in_a_sample_ends_the_work() -> None:
