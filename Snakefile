@@ -14,6 +14,6 @@ localrules:
 
 
 rule all:
+    default_target: True
     input:
         [str(run.manifest) for run in BUILD.runs],
-    default_target: True

@@ -18,11 +18,14 @@ from pathlib import Path
 
 LOCAL = ("deeploop", "stages")
 BOOKKEEPING = frozenset(
-    "deeploop." + name
-    for name in (
-        "build cli code document dvc errors explain frozen guard locks plan progress project remote"
-        " resolve runner stage status store"
-    ).split()
+    {
+        *("deeploop.build", "deeploop.cli", "deeploop.code", "deeploop.collect"),
+        *("deeploop.commands", "deeploop.remote", "deeploop.verify"),
+        *("deeploop.document", "deeploop.dvc", "deeploop.errors", "deeploop.explain"),
+        *("deeploop.frozen", "deeploop.guard", "deeploop.locks", "deeploop.plan"),
+        *("deeploop.progress", "deeploop.project", "deeploop.resolve", "deeploop.runner"),
+        *("deeploop.stage", "deeploop.status", "deeploop.store"),
+    }
 )
 
 
@@ -46,10 +49,13 @@ class CodeDigests:
     def __init__(self, roots: Mapping[str, Path]) -> None:
         self._roots = roots
         self._modules: dict[str, _Module | None] = {}
+        self._digests: dict[tuple[str, str], str] = {}
 
     def digest(self, module: str, function: str = "run") -> str:
         """Return the hex SHA-256 over all that `module.function` reaches, itself included."""
-        return hashlib.sha256(repr(sorted(self.reached(module, function).items())).encode()).hexdigest()
+        return hashlib.sha256(
+            repr(sorted(self.reached(module, function).items())).encode()
+        ).hexdigest()
 
     def reached(self, module: str, function: str = "run") -> dict[str, str]:
         """Return `module:name` -> digest of each reached definition."""
@@ -190,15 +196,24 @@ def _assigned(statement: ast.stmt) -> list[str]:
         targets = statement.targets
     elif isinstance(statement, ast.AnnAssign):
         targets = [statement.target]
-    return [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+    return [name for target in targets for name in _names(target)]
+
+
+def _names(target: ast.expr) -> list[str]:
+    """Return the names a target binds; `a.b = ...` and `a[0] = ...` bind none, they act."""
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if isinstance(target, ast.Tuple | ast.List):
+        return [name for element in target.elts for name in _names(element)]
+    return []
 
 
 def _packages(module: str) -> list[str]:
-    """Importing `a.b.c` runs `a/__init__` and `a.b/__init__` too."""
+    """Return what runs when a module is imported: `a`, `a.b` and `a.b.c`."""
     parts = module.split(".")
     return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
 def _is_outside(module: str) -> bool:
     first, second = (*module.split("."), "")[:2]
-    return first not in LOCAL or f"{first}.{second}" in BOOKKEEPING or second == "commands"
+    return first not in LOCAL or f"{first}.{second}" in BOOKKEEPING

@@ -14,7 +14,7 @@ from deeploop.errors import UserError
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_Base):  # type: ignore[misc]
+class _Loader(_Base):
     """YAML with the floats of YAML 1.2 (`1e-3`) and without duplicate keys."""
 
 
@@ -26,22 +26,24 @@ _Loader.add_implicit_resolver(
 
 
 def _construct_mapping(loader: Any, node: Any) -> dict[Any, Any]:
-    loader.flatten_mapping(node)
-    mapping: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str | int | float | bool):
+    seen: set[str] = set()
+    for key_node, _ in node.value:
+        if not isinstance(key_node, yaml.ScalarNode):
             raise _Mistake(key_node, "a key must be plain text")
-        if key in mapping:
-            raise _Mistake(key_node, f"'{key}' is given twice; remove one of the two")
-        mapping[key] = loader.construct_object(value_node, deep=True)
-    return mapping
+        if key_node.value in seen:
+            raise _Mistake(key_node, f"'{key_node.value}' is given twice; remove one of the two")
+        seen.add(key_node.value)
+    loader.flatten_mapping(node)  # `<<` comes first, so that a key beside it replaces its own
+    return {
+        loader.construct_object(key, deep=True): loader.construct_object(value, deep=True)
+        for key, value in node.value
+    }
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 
 
-class _Mistake(Exception):  # noqa: N818 - becomes a UserError with file and line
+class _Mistake(Exception):
     def __init__(self, node: Any, text: str) -> None:
         super().__init__(text)
         self.line = node.start_mark.line + 1
@@ -61,11 +63,9 @@ def read_document(path: Path) -> tuple[dict[str, Any], str]:
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder, not a file") from None
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path.name}: not UTF-8 (byte {error.start}); save it as UTF-8"
-        ) from None
+        raise UserError(f"{path.name}: not UTF-8 (byte {error.start}); save it as UTF-8") from None
     try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+        document = yaml.load(text, Loader=_Loader)
     except _Mistake as mistake:
         raise UserError(f"{path.name}:{mistake.line}: {mistake}") from None
     except yaml.YAMLError as error:

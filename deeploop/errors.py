@@ -10,8 +10,8 @@ class UserError(Exception):
 
 
 class BuildError(Exception):
-    """A failure that is nobody's typing mistake: missing bytes, a held lock, a full disk. Exit code 1."""
+    """A failure that is nobody's mistake: missing bytes, a held lock, a full disk. Exit code 1."""
 
 
-class Interrupted(Exception):  # noqa: N818 - not an error: the work is saved and goes on later
+class Interrupted(Exception):
     """Work was stopped in order and saved; the same command resumes it. Exit code 75."""

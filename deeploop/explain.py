@@ -9,7 +9,6 @@ from typing import Any
 from deeploop.fileio import read_json
 from deeploop.plan import Run
 from deeploop.resolve import Resolver
-from deeploop.store import published, was_built
 
 
 def reasons(resolver: Resolver, run: Run) -> list[str]:
@@ -25,17 +24,19 @@ def reasons(resolver: Resolver, run: Run) -> list[str]:
     if waiting:
         changes.append(f"hangs on {', '.join(waiting)}")
     if not changes:
-        gone = published(resolver.root, run) is None
-        changes.append("its manifest is gone" if gone else "its bytes are not in the store")
+        changes.append("its bytes are not in the store")
     return changes
+
+
+def external(run: Run) -> bool:
+    """Say whether a checkpoint from elsewhere stands in place of the run's work."""
+    return bool(run.spec["params"].get("external"))
 
 
 def lineage_of(root: Path, run: Run) -> Mapping[str, Any] | None:
     """Return what the run was last built from: its specification and its inputs' digests."""
     lineage = read_json(root / run.folder / "lineage.json")
-    if not was_built(root, run) or not isinstance(lineage, dict) or "spec" not in lineage:
-        return None
-    return lineage
+    return lineage if isinstance(lineage, dict) and "spec" in lineage else None
 
 
 def spec_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -73,8 +74,8 @@ def _input_changes(resolver: Resolver, old: Mapping[str, Any], run: Run) -> list
         elif now is not None and now != old[up.id]:
             names = [n for n in sorted({**old[up.id], **now}) if old[up.id].get(n) != now.get(n)]
             changes.append(f"input {up.id} changed: {', '.join(names)}")
-    names = {up.id for up in run.inputs}
-    return changes + [f"input {name} is gone" for name in old if name not in names]
+    current = {up.id for up in run.inputs}
+    return changes + [f"input {name} is gone" for name in old if name not in current]
 
 
 def _is_list(value: Any) -> bool:

@@ -112,4 +112,3 @@ class DigestCache:
             except OSError:
                 return
             self._dirty = False
-

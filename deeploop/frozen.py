@@ -187,4 +187,3 @@ def _thaw_run(
         stage,
         tuple(frozen["aliases"]),
     )
-

@@ -172,7 +172,9 @@ def _shared_clock(folder: Path) -> float:
 def _start_of(process: int) -> str:
     """Return a mark of a process's start, '' when it is gone: process ids are used again."""
     try:
-        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        )
     except OSError:
         try:
             os.kill(process, 0)

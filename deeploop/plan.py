@@ -37,8 +37,10 @@ class Document(Section):
 
     @field_validator("suites", mode="before")
     @classmethod
-    def _suites_are_mappings(cls, suites: Any) -> Any:
-        return {k: {} if v is None else v for k, v in suites.items()} if isinstance(suites, dict) else suites
+    def _named_suites_may_be_empty(cls, suites: Any) -> Any:
+        if not isinstance(suites, dict):
+            return suites
+        return {name: {} if value is None else value for name, value in suites.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +124,20 @@ class Plan:
                 raise UserError(
                     f"suite {self.suite} has no stage '{stage}'{nearest(stage, stages)}"
                 )
-            raise UserError(
-                f"suite {self.suite} has no run {stage}/{name}{nearest(name, known)}"
-            )
+            raise UserError(f"suite {self.suite} has no run {stage}/{name}{nearest(name, known)}")
         return run
+
+    def chosen(self, stage: str | None, name: str | None) -> list[Run]:
+        """Return one run, the runs of one stage, or all.
+
+        Raises:
+            UserError: when there is no such run or stage.
+        """
+        if name is not None and stage is not None:
+            return [self.get(stage, name)]
+        if stage is None:
+            return list(self)
+        return self.of(stage) or [self.get(stage, "")]
 
     def add(self, run: Run) -> None:
         """Append a run; its inputs must be in the plan."""
@@ -229,31 +241,30 @@ class _Planner:
     def _expand(self, stage: Stage, section: Section) -> None:
         keys = ("suites", self._plan.suite, stage.name)
         try:
-            drafts = list(stage.expand(section, self))
+            self._add(stage, list(stage.expand(section, self)))
         except ValidationError as error:
             raise _as_user_error(error, stage.section, keys, self._text) from None
         except UserError as error:
             raise UserError(f"{_place(self._text, keys)}: {error}") from None
+
+    def _add(self, stage: Stage, drafts: Sequence[Draft]) -> None:
         seen: dict[str, tuple[Draft, Mapping[str, Any]]] = {}
         for draft in drafts:
-            spec = self._specify(stage, draft, keys)
             if draft.name in seen:
-                raise UserError(
-                    f"{_place(self._text, keys)}: run '{draft.name}' is listed twice; remove one"
-                )
-            seen[draft.name] = (draft, spec)
+                raise UserError(f"run '{draft.name}' is listed twice; remove one")
+            seen[draft.name] = (draft, self._specify(stage, draft))
         for draft, spec, aliases in _merge(seen):
             inputs = tuple(self._plan.get(*up) for up in draft.inputs)
             self._plan.add(
                 Run(self._plan.suite, stage.name, draft.name, spec, inputs, draft, stage, aliases)
             )
 
-    def _specify(self, stage: Stage, draft: Draft, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    def _specify(self, stage: Stage, draft: Draft) -> Mapping[str, Any]:
         spec: dict[str, Any] = {
             "stage": stage.name,
             "version": [stage.version, draft.version],
             "params": draft.params,
-            "files": [self._sha256(name, keys) for name in draft.files],
+            "files": [self._sha256(name) for name in draft.files],
             # A list, because an engine does not see that a dependency is gone.
             "inputs": [up for up, _ in draft.inputs],
         }
@@ -268,11 +279,11 @@ class _Planner:
         files = sorted(path for glob in stage.data for path in home.glob(glob) if path.is_file())
         return {path.relative_to(home).as_posix(): sha256_file(path) for path in files}
 
-    def _sha256(self, name: str, keys: tuple[str, ...]) -> str:
+    def _sha256(self, name: str) -> str:
         try:
             return self._digests.sha256(self.root / name)
         except OSError as error:
-            raise UserError(f"{_place(self._text, keys)}: {name}: {error.strerror}") from None
+            raise UserError(f"{name}: {error.strerror}") from None
 
 
 def _merge(
@@ -333,7 +344,7 @@ def _fields_at(model: type[Section], location: Sequence[str | int]) -> list[str]
     for part in location:
         fields = getattr(current, "model_fields", {})
         annotation = fields[part].annotation if part in fields else None
-        models = [m for m in _models_in(annotation if annotation is not None else current)]
+        models = list(_models_in(annotation if annotation is not None else current))
         current = models[0] if models else current
     return list(getattr(current, "model_fields", {}))
 

@@ -1,8 +1,8 @@
 """Which runs are current, computing or undecided, from content alone; never by engines' records.
 
 Walking the plan in topological order, a run is
-- current, when its key is known and the store has it, or its manifest says that key (its bytes
-  may then be elsewhere: a fresh clone);
+- current, when its key is known and the store has it, or it was shown here with that key (its
+  bytes may then be elsewhere: a fresh clone);
 - computing, when its key is known and neither holds;
 - undecided, when it hangs on runs that are computing.
 
@@ -17,7 +17,16 @@ from pathlib import Path
 
 from deeploop.plan import Plan, Run
 from deeploop.project import store_root
-from deeploop.store import Entry, Outputs, key_of, publish, published, was_built
+from deeploop.store import (
+    Entry,
+    Outputs,
+    key_of,
+    publish,
+    published,
+    restore_manifest,
+    was_built,
+    withdraw,
+)
 
 
 class Resolver:
@@ -29,7 +38,7 @@ class Resolver:
 
     def __init__(self, root: Path, plan: Plan, write: bool) -> None:
         self.root, self.plan, self._write = root, plan, write
-        self._store = store_root(root)
+        self.store = store_root(root)
         self.outputs: dict[Run, Outputs] = {}
         """Of current runs."""
         self.keys: dict[Run, str] = {}
@@ -46,6 +55,8 @@ class Resolver:
             # Bytes that must be made again may come out different: decide anew behind them.
             for run in recalled:
                 self._forget(run)
+                if self._write:
+                    withdraw(self.root, run)
             self._decide(forced=frozenset(recalled))
 
     def is_current(self, run: Run) -> bool:
@@ -87,7 +98,7 @@ class Resolver:
     def _look_up(self, run: Run, missing: bool) -> tuple[Run, ...]:
         key = key_of(run.spec, [self.outputs[up] for up in run.inputs])
         self.keys[run] = key
-        entry = Entry(self._store, run.stage, key)
+        entry = Entry(self.store, run.stage, key)
         outputs = entry.outputs()
         if outputs is not None:
             self._absent.discard(run)
@@ -98,7 +109,9 @@ class Resolver:
             return (run,)
         self._absent.add(run)
         self.outputs[run] = known[1]
-        self._keep_order(run)
+        if self._write:
+            restore_manifest(self.root, run, known[1])
+            self._keep_order(run)
         return ()
 
     def _adopt(self, run: Run, entry: Entry, outputs: Outputs) -> None:
@@ -109,8 +122,7 @@ class Resolver:
             self._keep_order(run)
 
     def _keep_order(self, run: Run) -> None:
-        if self._write:
-            put_after(self.root / run.manifest, [self.root / up.manifest for up in run.inputs])
+        put_after(self.root / run.manifest, [self.root / up.manifest for up in run.inputs])
 
     def _recall(self) -> list[Run]:
         """Return current runs whose bytes a computing run needs and that are not here."""

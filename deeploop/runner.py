@@ -23,14 +23,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from deeploop.code import CodeDigests
 from deeploop.errors import BuildError, Interrupted, UserError
 from deeploop.fileio import DigestCache, dump_json, read_json, write_atomically
 from deeploop.frozen import FrozenPlan, code_path, pointed_plan
 from deeploop.locks import RunLock
 from deeploop.plan import Run
-from deeploop.project import code_root, is_frozen, store_root
+from deeploop.project import code_root, is_frozen, stages_home, store_root
 from deeploop.stage import Input, Job
-from deeploop.store import Entry, Outputs, finish, key_of, publish, published
+from deeploop.store import Entry, Outputs, finish, key_of, publish, published, restore_manifest
 
 log = logging.getLogger("deeploop")
 
@@ -50,7 +51,11 @@ def run_frozen(root: Path, digest: str, stage: str, name: str, new_code: bool = 
     # On a cluster nobody may wait with GPUs in hand; at home a run left behind by a killed
     # engine is worth waiting for.
     with RunLock(entry.lock, run.id, wait="SLURM_JOB_ID" not in os.environ):
-        outputs = entry.outputs()
+        outputs, known = entry.outputs(), published(root, run)
+        if outputs is None and known is not None and known[0] == entry.key:
+            print(f"{run.id}: already known; its bytes are elsewhere", file=sys.stderr, flush=True)
+            restore_manifest(root, run, known[1])
+            return root / run.manifest
         if outputs is None:
             _resume_code(root, entry, run, plan.code, new_code)
             outputs = _compute(root, run, entry, plan)
@@ -211,6 +216,7 @@ def _logging(root: Path, run: Run) -> Iterator[None]:
     terminal = logging.StreamHandler()
     terminal.setLevel(logging.INFO)
     terminal.setFormatter(logging.Formatter("%(message)s"))
+    terminal.addFilter(lambda record: record.name != "deeploop.progress")  # it draws its own
     log.setLevel(logging.DEBUG)
     log.propagate = False
     for handler in (file, terminal):
@@ -259,6 +265,9 @@ def _provenance(
         "resumed": resumed,
         "seconds": round(seconds, 2),
         "slurm_job": os.environ.get("SLURM_JOB_ID", ""),
+        "stage_code": CodeDigests({"deeploop": code_root(), "stages": stages_home(root)}).digest(
+            f"stages.{run.stage}"
+        ),
     }
 
 

@@ -119,9 +119,7 @@ def measure(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def finish(
-    entry: Entry, run: Run, spec_text: str, provenance: Mapping[str, Any]
-) -> Outputs:
+def finish(entry: Entry, run: Run, spec_text: str, provenance: Mapping[str, Any]) -> Outputs:
     """Turn a partial folder into the entry: flush, then one atomic rename.
 
     A rename onto an existing entry verifies and uses that one: two jobs that computed the same
@@ -143,7 +141,7 @@ def finish(
             shutil.rmtree(entry.partial)
             return entry.outputs() or outputs
         entry.set_aside()
-    os.rename(entry.partial, entry.folder)
+    entry.partial.rename(entry.folder)
     fsync(entry.folder.parent)
     return outputs
 
@@ -153,15 +151,16 @@ def publish(
 ) -> None:
     """Show a finished run to engines and people: manifest last, each file only if it differs."""
     folder = root / run.folder
-    lineage = {
-        "spec": run.spec,
-        "inputs": {up.id: out for up, out in zip(run.inputs, upstream, strict=True)},
-    }
-    write_if_changed(folder / "lineage.json", dump_json(lineage))
     manifest = manifest_text(run, outputs)
     provenance = entry.folder / "provenance.json"
     if provenance.is_file():
         write_if_changed(folder / "provenance.json", provenance.read_text(encoding="utf-8"))
+    lineage = {
+        "spec": run.spec,
+        "inputs": {up.id: out for up, out in zip(run.inputs, upstream, strict=True)},
+        "outputs": outputs,
+    }
+    write_if_changed(folder / "lineage.json", dump_json(lineage))
     write_if_changed(
         folder / "entry.json",
         dump_json(
@@ -173,7 +172,7 @@ def publish(
             }
         ),
     )
-    if run.declaration.exports:
+    if run.declaration.exports and entry.folder.is_dir():
         _export(root, run, entry, outputs)
     write_if_changed(folder / "manifest.json", manifest)
 
@@ -184,21 +183,36 @@ def manifest_text(run: Run, outputs: Outputs) -> str:
 
 
 def published(root: Path, run: Run) -> tuple[str, Outputs] | None:
-    """Return (key, outputs) of a run's manifest, or None unless both files are whole and agree."""
-    manifest = root / run.manifest
+    """Return (key, outputs) that a run was last shown with, or None unless its files agree.
+
+    The manifest itself is not asked: engines delete it before a job and on failure, and what it
+    said stands beside it.
+    """
     entry = read_json(root / run.folder / "entry.json")
+    lineage = read_json(root / run.folder / "lineage.json")
     try:
-        text = manifest.read_text(encoding="utf-8")
-        if entry["manifest_sha256"] != sha256_text(text):
+        outputs = lineage["outputs"]
+        if entry["manifest_sha256"] != sha256_text(manifest_text(run, outputs)):
             return None
-        return entry["key"], read_json(manifest)["outputs"]
-    except (OSError, UnicodeDecodeError, TypeError, KeyError):
+        return entry["key"], outputs
+    except (TypeError, KeyError):
         return None
 
 
+def restore_manifest(root: Path, run: Run, outputs: Outputs) -> None:
+    """Write the manifest of a run whose bytes need not be here."""
+    write_if_changed(root / run.manifest, manifest_text(run, outputs))
+
+
+def withdraw(root: Path, run: Run) -> None:
+    """Take back what was shown of a run, so that it is computed and not believed."""
+    (root / run.manifest).unlink(missing_ok=True)
+    (root / run.folder / "entry.json").unlink(missing_ok=True)
+
+
 def was_built(root: Path, run: Run) -> bool:
-    """Say whether the run has been built before; engines delete manifests, not this trace."""
-    return (root / run.folder / "entry.json").is_file()
+    """Say whether the run has been built before; this trace outlives engines and `withdraw`."""
+    return (root / run.folder / "lineage.json").is_file()
 
 
 def _export(root: Path, run: Run, entry: Entry, outputs: Outputs) -> None:

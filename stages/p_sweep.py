@@ -19,10 +19,13 @@ def expand(section: PSweepSection, plan: Planned) -> Iterator[Draft]:
 
 def run(job: Job) -> None:
     """Write `p_sweep.{json,csv,md,tex}` and the figures."""
-    from deeploop.reporting.p_sweep import build
+    from deeploop.reporting.artifacts import write_exhibit
+    from deeploop.reporting.p_sweep_figure import draw
+    from deeploop.reporting.p_sweep_table import exhibit, sweep
     from deeploop.reporting.runs import placed_runs
 
-    build(placed_runs(job), job.folder)
+    found = sweep(placed_runs(job))
+    write_exhibit(exhibit(found, draw(found, job.folder)), job.folder)
 
 
 STAGE = Stage(

@@ -9,7 +9,7 @@ from pydantic import Field
 from deeploop.reporting.drafts import PUBLISHED_FILE, RUN
 from deeploop.stage import Draft, Job, Planned, Section, Stage
 
-EXHIBITS = ("table1", "p_sweep", "training_curves")
+EXHIBITS = ("table1", "p_sweep", "table2", "table4", "table3", "training_curves")
 """The stages whose tables and figures the report shows, in its order."""
 
 

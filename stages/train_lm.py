@@ -97,7 +97,7 @@ _OverrideFields: dict[str, Any] = {
 RecipeOverride = create_model("RecipeOverride", __base__=Section, **_OverrideFields)
 
 
-class Override(RecipeOverride):  # type: ignore[misc, valid-type]
+class Override(RecipeOverride):
     """What one run does differently: any value of the recipe, and the fields below."""
 
     steps: int | None = Field(default=None, gt=0)
@@ -144,6 +144,7 @@ def run(job: Job) -> None:
         execution=job.execution,
         telemetry=job.telemetry,
         stop=job.stop,
+        label=f"{job.stage}/{job.run}",
     )
 
 

@@ -51,9 +51,7 @@ def totals(plan: Plan) -> dict[str, float]:
 
     def hours(*stages: str, group: str | None = None) -> float:
         runs = (run for stage in stages for run in plan.of(stage))
-        return sum(
-            r.resources.gpu_hours for r in runs if group is None or group in r.draft.groups
-        )
+        return sum(r.resources.gpu_hours for r in runs if group is None or group in r.draft.groups)
 
     return {
         "runs": len(plan),
@@ -93,7 +91,9 @@ def as_text(plan: Plan) -> str:
         cost = f"{mark}{needs.gpu_hours:,.1f}" if needs.gpu_hours else ""
         rows.append((run.stage, names, str(needs.gpus or ""), str(needs.nodes), cost, inputs))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
     return "\n".join((f"suite {plan.suite}", *lines, *_summary(plan)))
 
 
@@ -122,7 +122,10 @@ def _write(root: Path, suite: str | None) -> int:
     lock = hold_build_lock(root, "dvc", wait=True)
     plan, _ = plan_and_freeze(root, suite)
     if write_if_changed(root / "dvc.yaml", dvc_yaml(plan)):
-        print("dvc.yaml did not match params.yaml; it does now: type `dvc repro` again", file=sys.stderr)
+        print(
+            "dvc.yaml did not match params.yaml; it does now: type `dvc repro` again",
+            file=sys.stderr,
+        )
         return EXIT_FAILURE
     write_specs(root, plan)
     resolver = Resolver(root, plan, write=True)

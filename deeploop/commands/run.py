@@ -49,14 +49,15 @@ def _join_build(args: argparse.Namespace) -> None:
     """Take the tree's build lock, to be held in whatever code this process goes on, and plan."""
     from deeploop.frozen import plan_and_freeze, pointed_plan
     from deeploop.locks import hold_build_lock
+    from deeploop.plan import load_plan
 
     root = find_root()
+    if not args.planned:
+        load_plan(root, args.suite).get(args.stage, args.run)  # a mistake need not wait its turn
     lock = hold_build_lock(root, f"deeploop run {args.stage} {args.run}", wait=True)
     assert lock is not None  # it waits
     os.set_inheritable(os.dup(lock.fileno()), True)
     if args.planned:
         os.environ["DEEPLOOP_PLAN"] = pointed_plan(root, args.suite)
         return
-    plan, digest = plan_and_freeze(root, args.suite)
-    plan.get(args.stage, args.run)
-    os.environ["DEEPLOOP_PLAN"] = digest
+    _, os.environ["DEEPLOOP_PLAN"] = plan_and_freeze(root, args.suite)

@@ -28,7 +28,7 @@ def padded(width: int, multiple: int = 8) -> int:
 
 
 class Scaling(Section):
-    """Residual scaling alpha = (c*N)^p_alpha, beta = (d*N)^(-p_beta) with N = layers * loops (Eq. 4)."""
+    """Residual scaling alpha = (c*N)^p_alpha, beta = (d*N)^-p_beta, N = layers * loops (Eq. 4)."""
 
     alpha_exponent: float = Field(ge=0, le=2)
     """p of alpha; 0 is the base, 1/4 DeepNorm, 1/2 DeepLoop."""

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from deeploop.nn.cache import Cache, Past, decoding_mask
 from deeploop.nn.config import Backbone, GPTConfig
 from deeploop.nn.init import initialize
 from deeploop.nn.layers import Attention, RMSNorm, SwiGLU, matrix, rotation
@@ -30,12 +31,14 @@ class Block(nn.Module):
         self.ffn = SwiGLU(shape.hidden_size, shape.ffn_width)
         self.ffn_norm = _norm(shape)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, past: Past | None = None) -> Tensor:
         """Pass the stream [batch, length, hidden_size] through both sublayers."""
         if self.post:
-            x = self.attention_norm(torch.add(self.attention(x, cos, sin), x, alpha=self.alpha))
+            x = self.attention_norm(
+                torch.add(self.attention(x, cos, sin, past), x, alpha=self.alpha)
+            )
             return self.ffn_norm(torch.add(self.ffn(x), x, alpha=self.alpha))
-        x = torch.add(self.attention(self.attention_norm(x), cos, sin), x, alpha=self.alpha)
+        x = torch.add(self.attention(self.attention_norm(x), cos, sin, past), x, alpha=self.alpha)
         return torch.add(self.ffn(self.ffn_norm(x)), x, alpha=self.alpha)
 
 
@@ -90,6 +93,30 @@ class LoopedGPT(nn.Module):
     def logits(self, tokens: Tensor) -> Tensor:
         """Return next-token logits at every position, [batch, length, vocab_size]."""
         return F.linear(self.hidden(tokens), self.embedding)
+
+    def decode(
+        self, tokens: Tensor, cache: Cache, start: int, mask: Tensor | None = None
+    ) -> Tensor:
+        """Return the states of tokens that follow `start` others, whose keys `cache` holds.
+
+        Args:
+            tokens: [batch, new], int64; start + new is at most the context length.
+            cache: K * R slots; the new keys and values are added.
+            start: positions held so far.
+            mask: which positions may be seen at all, bool [batch, start + new]: false for padding.
+        """
+        new, held = tokens.shape[1], start + tokens.shape[1]
+        visible = decoding_mask(new, held, tokens.device) if new > 1 else None
+        if mask is not None:
+            seen = mask[:, None, None, :]
+            visible = seen if visible is None else visible & seen
+        x = self.input_norm(F.embedding(tokens, self.embedding))
+        cos, sin = self.cos[start:held], self.sin[start:held]
+        visits = (block for _ in range(self.config.loops) for block in self.blocks)
+        for slot, block in enumerate(visits):
+            x = block(x, cos, sin, Past(cache, slot, visible))
+        normed: Tensor = self.final_norm(x)
+        return normed
 
     def compile_blocks(self) -> None:
         """Compile a block's forward: all K * R visits share one graph."""

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from deeploop.nn.cache import Past
 from deeploop.nn.config import padded
 
 
@@ -75,13 +76,14 @@ class Attention(nn.Module):
             self.q_norm = RMSNorm(self.head_size, qk_norm_epsilon, qk_norm_gain)
             self.k_norm = RMSNorm(self.head_size, qk_norm_epsilon, qk_norm_gain)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, past: Past | None = None) -> Tensor:
         """Mix positions: [batch, length, hidden_size] -> the same shape.
 
         Args:
             x: the stream.
             cos: [length, 1, 1, head_size / 2], from `rotation`.
             sin: likewise.
+            past: keys and values of earlier positions, to which these are added.
         """
         batch, length, size = x.shape
         qkv = F.linear(x, self.qkv).view(batch, length, 3, self.heads, self.head_size)
@@ -89,12 +91,12 @@ class Attention(nn.Module):
         q, k = rotate(qkv[:, :, :2], cos, sin).unbind(2)  # both at once: half the kernels
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        mixed = F.scaled_dot_product_attention(
-            q.to(v.dtype).transpose(1, 2),
-            k.to(v.dtype).transpose(1, 2),
-            v.transpose(1, 2),
-            is_causal=self.causal,
-        )
+        q, k, v = (part.to(v.dtype).transpose(1, 2) for part in (q, k, v))
+        if past is None:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        else:
+            k, v = past.cache.update(k, v, past.slot)
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=past.mask)
         return F.linear(mixed.transpose(1, 2).reshape(batch, length, size), self.o)
 
 

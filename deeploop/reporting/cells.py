@@ -26,6 +26,8 @@ class Sample(Record):
     """None where the run gave no finite number."""
     outcome: str = TRAINED
     reported: str = VALIDATION
+    stderr: float | None = None
+    """Standard error over the items or puzzles that the number is a share of."""
 
     @property
     def trained(self) -> bool:

@@ -9,48 +9,39 @@ from statistics import fmean
 
 from deeploop.reporting import figures, palette
 from deeploop.reporting.artifacts import json_text, write_exhibit
+from deeploop.reporting.cells import Place
 from deeploop.reporting.exhibits import Drawing, Exhibit
 from deeploop.reporting.names import backbone_name, rule_name, slug
 from deeploop.reporting.record import Record
-from deeploop.reporting.runs import History, PlacedRun, TrainPoint
+from deeploop.reporting.runs import History, PlacedRun
 
 NAME = "training_curves"
 DATA_FILE = "training_curves-data.json"
 POINTS = 160
 """Points a curve is thinned to: what a screen can show."""
 
-SPECTRUM = (
-    palette.FAILED,
-    palette.BASE,
-    palette.OTHERS[2],
-    palette.OTHERS[0],
-    palette.DEEPLOOP,
-    palette.OTHERS[1],
-    palette.OTHERS[3],
-)
-"""Colours in the order of the rainbow, for values that have an order (p)."""
-
-
 _GROUPS = {"table1": "runs of Table 1", "p_sweep": "runs of the p-sweep", "table3": "HRM"}
+
+Values = tuple[float | None, ...]
 
 
 class Curve(Record):
     """One run's curves. Lists are parallel, one entry a kept point."""
 
     run: str
-    label: str
+    """`stage/name`."""
     groups: tuple[str, ...]
-    series: str
-    """Runs that differ in their seed only share it."""
-    seed: int
+    where: Place
+    """Backbone, scaling, p, loops, seed; or rule and seed."""
     step: tuple[int, ...]
-    tokens: tuple[int, ...]
-    loss: tuple[float | None, ...]
-    """Train loss, nats per token; means over the steps that a point stands for."""
-    learning_rate: tuple[float | None, ...]
-    grad_norm: tuple[float | None, ...]
+    """Last of the steps that a point stands for; the columns below are means over them."""
+    loss: Values
+    """Train loss."""
+    learning_rate: Values
+    grad_norm: Values
+    """Before clipping."""
     validation_step: tuple[int, ...]
-    validation_loss: tuple[float | None, ...]
+    validation_loss: Values
 
 
 class Curves(Record):
@@ -62,95 +53,95 @@ class Curves(Record):
 def build(runs: Sequence[PlacedRun], folder: Path) -> None:
     """Write the curves' data and figures into `folder`."""
     curves = [_curve(run, run.history()) for run in runs]
-    drawings = []
+    groups = dict.fromkeys(group for curve in curves for group in curve.groups)
     with figures.style():
-        for group in dict.fromkeys(group for curve in curves for group in curve.groups):
-            drawings.append(_draw(group, [c for c in curves if group in c.groups], folder))
+        drawings = tuple(
+            _draw(group, [curve for curve in curves if group in curve.groups], folder)
+            for group in groups
+        )
     data = Curves(curves=tuple(curves)).model_dump(mode="json")
     (folder / DATA_FILE).write_text(json_text(data), encoding="utf-8", newline="\n")
     exhibit = Exhibit(
         name=NAME,
         title="Training curves",
         source="ours: the paper prints none",
-        about="Train loss of every run, each point the mean of the logged steps it stands for. "
-        "One line a seed.",
-        drawings=tuple(drawings),
+        about="Train loss of every run, one line a seed. Each point is the mean of the steps it "
+        "stands for.",
+        drawings=drawings,
     )
     write_exhibit(exhibit, folder)
 
 
 def _curve(run: PlacedRun, history: History) -> Curve:
-    points = [_mean_point(part) for part in _parts(history.train, POINTS)]
+    bounds = _bounds(len(history.step), POINTS)
     return Curve(
         run=run.address,
-        label=run.address.split("/", 1)[1],
         groups=tuple(run.cell["groups"]),
-        series=_series(run),
-        seed=run.cell["seed"],
-        step=tuple(point.step for point in points),
-        tokens=tuple(point.tokens for point in points),
-        loss=tuple(_short(point.loss) for point in points),
-        learning_rate=tuple(_short(point.learning_rate) for point in points),
-        grad_norm=tuple(_short(point.grad_norm) for point in points),
-        validation_step=tuple(point.step for point in history.validation),
-        validation_loss=tuple(_short(point.loss) for point in history.validation),
+        where={key: value for key, value in run.cell.items() if key != "groups"},
+        step=tuple(history.step[end - 1] for _, end in bounds),
+        loss=_means(history.loss, bounds),
+        learning_rate=_means(history.learning_rate, bounds),
+        grad_norm=_means(history.grad_norm, bounds),
+        validation_step=tuple(found.step for found in history.validations),
+        validation_loss=tuple(_short(found.loss) for found in history.validations),
     )
 
 
-def _series(run: PlacedRun) -> str:
-    cell = run.cell
-    rule = rule_name(cell["scaling"]) if cell.get("scaling") else f"p = {cell['p']:g}"
-    where = [backbone_name(cell["backbone"])] if cell.get("backbone") else []
-    loops = [f"R = {cell['loops']}"] if cell.get("loops") else []
-    return ", ".join([*where, rule, *loops])
+def _bounds(length: int, count: int) -> list[tuple[int, int]]:
+    """Cut `length` steps into at most `count` runs of neighbours, as equal in length as can be."""
+    parts = min(count, length)
+    return list(pairwise(length * index // parts for index in range(parts + 1))) if parts else []
 
 
-def _parts(points: Sequence[TrainPoint], count: int) -> list[Sequence[TrainPoint]]:
-    """Cut `points` into at most `count` runs of neighbours, as equal in length as can be."""
-    parts = min(count, len(points))
-    bounds = [len(points) * index // parts for index in range(parts + 1)] if parts else []
-    return [points[start:end] for start, end in pairwise(bounds)]
-
-
-def _mean_point(points: Sequence[TrainPoint]) -> TrainPoint:
-    """Return one point for several: the last one's place, the mean of what is finite."""
-
-    def mean(values: list[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return fmean(known) if known else None
-
-    return TrainPoint(
-        step=points[-1].step,
-        tokens=points[-1].tokens,
-        loss=mean([p.loss for p in points]),
-        learning_rate=mean([p.learning_rate for p in points]),
-        grad_norm=mean([p.grad_norm for p in points]),
-    )
+def _means(values: Values, bounds: Sequence[tuple[int, int]]) -> Values:
+    """Return the mean of what is finite in each part; empty for a column that is not there."""
+    parts = ([v for v in values[start:end] if v is not None] for start, end in bounds)
+    return tuple(_short(fmean(part)) if part else None for part in parts) if values else ()
 
 
 def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.5g}")
 
 
+def _series(curve: Curve, group: str) -> str:
+    """Return what runs have in common that differ in their seed only."""
+    where = curve.where
+    if group == "p_sweep":
+        return f"p = {where['p']:.2f}"
+    backbone = [backbone_name(str(where["backbone"]))] if "backbone" in where else []
+    loops = [f"R = {where['loops']}"] if "loops" in where else []
+    return ", ".join([*backbone, rule_name(str(where.get("scaling", where.get("rule")))), *loops])
+
+
 def _draw(group: str, curves: Sequence[Curve], folder: Path) -> Drawing:
     (axes,) = figures.panels()
-    names = list(dict.fromkeys(curve.series for curve in curves))
-    for position, series in enumerate(names):
-        color = SPECTRUM[position * (len(SPECTRUM) - 1) // max(1, len(names) - 1)]
-        for index, curve in enumerate(c for c in curves if c.series == series):
-            label = series if index == 0 else None
+    by_series: dict[str, list[Curve]] = {}
+    for curve in curves:
+        by_series.setdefault(_series(curve, group), []).append(curve)
+    names = sorted(by_series) if group == "p_sweep" else list(by_series)
+    for color, name in zip(palette.spectrum(len(names)), names, strict=True):
+        for index, curve in enumerate(by_series[name]):
+            label = "_" if index else name  # a seed more is not named again
             axes.plot(curve.step, _gaps(curve.loss), color=color, linewidth=1.1, label=label)
     title = f"Train loss: {_GROUPS.get(group, group)}"
     axes.set_title(title)
     axes.set_xlabel("step")
     axes.set_ylabel("train loss")
     axes.legend(fontsize=7.5)
-    name = f"{NAME}-{slug(group)}"
-    figures.save(axes, folder, name)
-    ends = "; ".join(f"{c.label} {c.loss[-1]:.3f}" for c in curves if c.loss and c.loss[-1])
-    return Drawing(name=name, title=title, alt=f"Train loss against step. Last values: {ends}.")
+    file = f"{NAME}-{slug(group)}"
+    figures.save(axes, folder, file)
+    return Drawing(name=file, title=title, alt=_in_words(curves))
 
 
-def _gaps(values: Sequence[float | None]) -> list[float]:
+def _gaps(values: Values) -> list[float]:
     """Return `values` with NaN, which leaves a gap in a line, for None."""
     return [float("nan") if value is None else value for value in values]
+
+
+def _in_words(curves: Sequence[Curve]) -> str:
+    ends = (
+        f"{curve.run.split('/', 1)[1]} {curve.loss[-1]:.3f}"
+        for curve in curves
+        if curve.loss and curve.loss[-1] is not None
+    )
+    return f"Train loss against step, one line a run. Last values: {', '.join(ends)}."

@@ -13,7 +13,7 @@ ABSENT = "—"
 FLOOR, DIVERGED, TAIL = "†", "‡", "§"
 
 LEGEND = {
-    FLOOR: f"{FLOOR} never left the unigram floor: the run learned token frequencies, no more.",
+    FLOOR: f"{FLOOR} did not get below the unigram floor: it learned token frequencies at most.",
     DIVERGED: f"{DIVERGED} diverged.",
     TAIL: f"{TAIL} mean train loss of the last 50 steps, for want of a validation after warm-up.",
 }
@@ -54,7 +54,7 @@ def cell_entry(cell: Cell, digits: int, signed: bool = False, best: bool = False
     stuck = not signed and not any(s.trained for s in cell.samples)
     return Entry(
         text=(number(spread.mean, digits, signed) or "no value") if several else each,
-        spread=spread_text(spread, digits),
+        spread=spread_text(spread, digits) if several else _error_text(cell.samples[0], digits),
         detail=each + _fraction(cell) if several else "",
         published=published,
         difference=number(cell.difference, digits, signed=True),
@@ -62,6 +62,10 @@ def cell_entry(cell: Cell, digits: int, signed: bool = False, best: bool = False
         mark="best" if best else "floor" if stuck else "",
         runs=tuple(s.run for s in cell.samples),
     )
+
+
+def _error_text(sample: Sample, digits: int) -> str:
+    return "" if sample.stderr is None else f"± {number(sample.stderr, digits)}"
 
 
 def _fraction(cell: Cell) -> str:

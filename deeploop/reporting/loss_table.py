@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deeploop.reporting.cells import Cell, Place, paired
-from deeploop.reporting.entries import cell_entry, legend
-from deeploop.reporting.exhibits import Drawing, Entry, Exhibit, Fact, Group, Row, Table
+from deeploop.reporting.entries import legend
+from deeploop.reporting.exhibits import Drawing, Exhibit, Fact, Group, Table
 from deeploop.reporting.names import backbone_name, rule_name
 from deeploop.reporting.published import published
+from deeploop.reporting.rule_rows import Style, gap_row, ordered, rule_rows
 from deeploop.reporting.runs import PlacedRun, TrainingMetrics, loss_sample
 from deeploop.reporting.units import count_range
 
 NAME = "table1"
-DIGITS = 4
+STYLE = Style(digits=4, best=min)
 RULES = ("base", "deeploop")
 """Order of the paper's rows; other rules follow in the plan's order."""
 
@@ -57,12 +58,11 @@ def loss_table(runs: Sequence[PlacedRun], beside: str) -> LossTable:
         runs: Trainings with their cells.
         beside: Published backbone to show beside a backbone that the paper does not have.
     """
-    measured = tuple(Measured(run, run.metrics()) for run in runs)
+    measured = tuple(Measured(run, run.training()) for run in runs)
     places = [m.run.cell for m in measured]
     paper = published()
     backbones = tuple(dict.fromkeys(place["backbone"] for place in places))
-    planned = dict.fromkeys(place["scaling"] for place in places)
-    rules = tuple(dict.fromkeys([*(rule for rule in RULES if rule in planned), *planned]))
+    rules = ordered([place["scaling"] for place in places], RULES)
     loops = tuple(sorted({place["loops"] for place in places}))
     counterparts = {b: b if b in paper.validation_loss.values else beside for b in backbones}
     cells = {
@@ -123,26 +123,12 @@ def exhibit(table: LossTable, drawings: tuple[Drawing, ...]) -> Exhibit:
 
 def _group(backbone: str, table: LossTable) -> Group:
     """Return a backbone's lines: one a rule, and the differences below them."""
-    lowest = {loops: _lowest(backbone, loops, table) for loops in table.loops}
-
-    def entry(rule: str, loops: int) -> Entry:
-        return cell_entry(table.cells[backbone, rule, loops], DIGITS, best=lowest[loops] == rule)
-
-    rows = [
-        Row(label=rule_name(rule), entries=tuple(entry(rule, loops) for loops in table.loops))
-        for rule in table.rules
-    ]
+    mine = {(rule, r): cell for (b, rule, r), cell in table.cells.items() if b == backbone}
+    rows = rule_rows(table.rules, table.loops, mine, STYLE)
     if table.gaps:
-        gaps = (table.gaps[backbone, loops] for loops in table.loops)
-        entries = tuple(cell_entry(gap, DIGITS, signed=True) for gap in gaps)
-        rows.append(Row(label="Δ (DeepLoop − base)", entries=entries, derived=True))
+        gaps = [table.gaps[backbone, loops] for loops in table.loops]
+        rows.append(gap_row("Δ (DeepLoop − base)", gaps, STYLE))
     return Group(label=f"{backbone_name(backbone)} backbone", rows=tuple(rows))
-
-
-def _lowest(backbone: str, loops: int, table: LossTable) -> str | None:
-    means = {rule: table.cells[backbone, rule, loops].spread.mean for rule in table.rules}
-    known = {rule: mean for rule, mean in means.items() if mean is not None}
-    return min(known, key=lambda rule: known[rule]) if len(known) > 1 else None
 
 
 def _findings(measured: Sequence[Measured]) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ FAILED = "#c62f3b"
 PUBLISHED = "#6d7785"
 OTHERS = ("#0f7b6c", "#7a3fb0", "#8a6f00", "#9d2f7a")
 
+_SPECTRUM = (FAILED, BASE, OTHERS[2], OTHERS[0], DEEPLOOP, OTHERS[1], OTHERS[3])
+
 VARIABLES = {
     INK: "ink",
     MUTED: "muted",
@@ -42,3 +44,9 @@ def rule_style(rule: str, rules: tuple[str, ...]) -> tuple[str, str]:
         return _RULES[rule]
     position = [name for name in rules if name not in _RULES].index(rule) % len(OTHERS)
     return OTHERS[position], _MARKERS[position]
+
+
+def spectrum(count: int) -> tuple[str, ...]:
+    """Return `count` colours in the order of the rainbow, for series that have an order."""
+    last = len(_SPECTRUM) - 1
+    return tuple(_SPECTRUM[index * last // max(1, count - 1)] for index in range(count))

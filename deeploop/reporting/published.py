@@ -155,6 +155,10 @@ class Published(Record):
         columns = (*self.downstream.tasks, AVERAGE)
         return row[columns.index(task)] if row and task in columns else None
 
+    def vote_difference(self, votes: int) -> float | None:
+        """Return Table 3's DeepLoop minus vanilla in points, as printed."""
+        return self.arc_votes.differences.get(votes)
+
     def voted(self, rule: str, votes: int) -> float | None:
         """Return Table 3's accuracy in percent."""
         return self.arc_votes.values.get(rule, {}).get(votes)

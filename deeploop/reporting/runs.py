@@ -13,6 +13,8 @@ from deeploop.errors import BuildError
 from deeploop.reporting.cells import TRAINED, VALIDATION, Sample
 from deeploop.stage import Job
 
+METRICS = "metrics.json"
+
 
 class _Output(BaseModel):
     """Part of a run's output that tables read; what else is there is ignored."""
@@ -29,24 +31,16 @@ class TrainingMetrics(_Output):
     """Loss of predicting by token frequency alone, on the same validation tokens."""
     outcome: str = TRAINED
     """`trained`, `floor` or `diverged`."""
-    reported: str = VALIDATION
-    """How `validation_loss` came about: `validation` or `train_tail`."""
+    validation_loss_source: str = VALIDATION
+    """How `validation_loss` came about: `validation`, or which train losses stood in for it."""
     steps: int
+    """Optimizer steps made."""
     tokens: int
+    """Training tokens seen."""
     parameters: int
 
 
-class TrainPoint(_Output):
-    """One logged training step."""
-
-    step: int
-    tokens: int = 0
-    loss: float | None
-    learning_rate: float | None = None
-    grad_norm: float | None = None
-
-
-class ValidationPoint(_Output):
+class Validation(_Output):
     """One validation."""
 
     step: int
@@ -54,10 +48,39 @@ class ValidationPoint(_Output):
 
 
 class History(_Output):
-    """`history.json` of a training."""
+    """`history.json` of a training: columns with one entry an optimizer step, and validations."""
 
-    train: tuple[TrainPoint, ...]
-    validation: tuple[ValidationPoint, ...] = ()
+    step: tuple[int, ...]
+    """1, 2, ...: the number of updates made."""
+    loss: tuple[float | None, ...]
+    """Train loss."""
+    learning_rate: tuple[float | None, ...] = ()
+    grad_norm: tuple[float | None, ...] = ()
+    validations: tuple[Validation, ...] = ()
+
+
+class TaskAccuracy(_Output):
+    """One task's accuracy as a share."""
+
+    acc: float | None
+    stderr: float | None = None
+    n: int
+    """Items."""
+
+
+class EvaluationMetrics(_Output):
+    """`metrics.json` of a downstream evaluation."""
+
+    shots: dict[int, dict[str, TaskAccuracy]]
+    """shots -> task -> accuracy."""
+
+
+class VoteMetrics(_Output):
+    """`metrics.json` of a vote over ARC predictions."""
+
+    votes: dict[int, float]
+    """Number of votes -> share of puzzles solved."""
+    puzzles: int
 
 
 @dataclass(frozen=True)
@@ -70,12 +93,20 @@ class PlacedRun:
     """What the plan says of its place: backbone, scaling, p, loops, seed."""
     folder: Path
 
-    def metrics(self) -> TrainingMetrics:
-        """Read the run's `metrics.json`."""
-        return read_output(self.folder / "metrics.json", TrainingMetrics)
+    def training(self) -> TrainingMetrics:
+        """Read a language-model training's `metrics.json`."""
+        return read_output(self.folder / METRICS, TrainingMetrics)
+
+    def evaluation(self) -> EvaluationMetrics:
+        """Read a downstream evaluation's `metrics.json`."""
+        return read_output(self.folder / METRICS, EvaluationMetrics)
+
+    def vote(self) -> VoteMetrics:
+        """Read a vote's `metrics.json`."""
+        return read_output(self.folder / METRICS, VoteMetrics)
 
     def history(self) -> History:
-        """Read the run's `history.json`."""
+        """Read a training's `history.json`."""
         return read_output(self.folder / "history.json", History)
 
 
@@ -95,7 +126,7 @@ def loss_sample(run: PlacedRun, metrics: TrainingMetrics) -> Sample:
         seed=run.cell["seed"],
         value=metrics.validation_loss,
         outcome=metrics.outcome,
-        reported=metrics.reported,
+        reported=metrics.validation_loss_source,
     )
 
 

@@ -74,7 +74,7 @@ class Trainer:
             )
         with self._progress() as progress, Telemetry(telemetry, self.task, self.world) as lines:
             while self.step < self.task.steps:
-                values, stopping, saving = self._update()
+                values, stopping, saving = self.update()
                 if self.diverged:
                     log.warning("step %d: not finite; the run ends here", self.step + 1)
                     break
@@ -93,7 +93,7 @@ class Trainer:
                     self._save()
         return self.history
 
-    def _update(self) -> tuple[dict[str, float], bool, bool]:
+    def update(self) -> tuple[dict[str, float], bool, bool]:
         """Make one update, unless it is not finite.
 
         Returns:

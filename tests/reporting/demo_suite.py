@@ -9,12 +9,31 @@ import random
 import sys
 from pathlib import Path
 
+from deeploop.reporting.published import published
 from deeploop.stage import Draft, Stage
-from stages import p_sweep, report, table1, training_curves
-from tests.reporting.synthetic import FLOOR, FakePlan, job_of, training_draft, write_training
+from stages import p_sweep, report, table1, table2, table3, table4, training_curves
+from tests.reporting.synthetic import (
+    FLOOR,
+    FakePlan,
+    job_of,
+    training_draft,
+    write_evaluation,
+    write_training,
+    write_vote,
+)
 
 SWEEP = (0.0, 0.25, 0.35, 0.45, 0.5, 0.6)
-TABLES = (table1.STAGE, p_sweep.STAGE, training_curves.STAGE, report.STAGE)
+TABLES = (
+    table1.STAGE,
+    p_sweep.STAGE,
+    table2.STAGE,
+    table3.STAGE,
+    table4.STAGE,
+    training_curves.STAGE,
+    report.STAGE,
+)
+VOTES = (1, 2, 10, 100, 1000)
+PUZZLES = 40
 
 
 def trainings() -> list[Draft]:
@@ -31,15 +50,48 @@ def trainings() -> list[Draft]:
     return drafts
 
 
+def evaluations() -> list[Draft]:
+    """Return an evaluation for each model of Table 1's first seed."""
+    return [
+        Draft(name=d.name, params={}, groups=("table2",), cell=d.cell)
+        for d in trainings()
+        if "table1" in d.groups and d.cell["seed"] == 0
+    ]
+
+
+def hrm(group: str) -> list[Draft]:
+    """Return two seeds of either rule."""
+    return [
+        Draft(
+            name=f"hrm-{rule}-s{seed}",
+            params={},
+            groups=(group,),
+            cell={"rule": rule, "seed": seed},
+        )
+        for rule in ("vanilla", "deeploop")
+        for seed in range(2)
+    ]
+
+
 def build(root: Path, suite: str = "demo") -> Path:
     """Build the suite into `root` and return the report's folder."""
-    plan = FakePlan(suite, {"train_lm": trainings()})
+    drafts = {"train_lm": trainings(), "evaluate_lm": evaluations()}
+    plan = FakePlan(suite, {**drafts, "train_hrm": hrm("table3"), "vote_arc": hrm("table3")})
     dice = random.Random(7)
     for draft in plan.of("train_lm"):
         easy = draft.cell["loops"] == 1 or draft.cell["p"] >= 0.45
         trains = dice.random() < (0.9 if easy else 0.25)
         loss = 2.4 + 0.4 * draft.cell["p"] + 0.1 * dice.random() if trains else FLOOR + 0.03
         write_training(root / "train_lm" / draft.name, loss)
+    for draft in plan.of("evaluate_lm"):
+        tasks = published().downstream.tasks
+        shares = {shots: {task: 0.25 + 0.2 * dice.random() for task in tasks} for shots in (0, 1)}
+        write_evaluation(root / "evaluate_lm" / draft.name, shares, n=30)
+    for draft in plan.of("train_hrm"):
+        write_training(root / "train_hrm" / draft.name, 0.7 + 0.2 * dice.random())
+        solved = dice.randrange(8)
+        ladder = {votes: min(PUZZLES, solved + step) / PUZZLES for step, votes in enumerate(VOTES)}
+        write_vote(root / "vote_arc" / draft.name, ladder, PUZZLES)
     for stage in TABLES:
         _build_stage(stage, plan, suite, root)
     return root / "report" / "all"

@@ -30,25 +30,22 @@ def write_training(folder: Path, loss: float | None, **changes: Any) -> None:
         "train_loss_last": loss,
         "unigram_floor": FLOOR,
         "outcome": "diverged" if loss is None else "floor" if stuck else "trained",
-        "reported": "validation",
+        "validation_loss_source": "validation",
         "steps": 450,
         "tokens": 115_200,
         "parameters": 81_920,
         **changes,
     }
-    train = [
-        {
-            "step": step,
-            "tokens": step * 256,
-            "loss": (loss or FLOOR) + 2.0 / (1 + step / 20),
-            "learning_rate": 3e-3 * min(1.0, step / 30),
-            "grad_norm": 1.0 / (1 + step / 50),
-        }
-        for step in range(10, 451, 10)
-    ]
-    validation = [{"step": step, "loss": (loss or FLOOR) + 0.01} for step in (150, 300, 450)]
+    start, steps = loss or FLOOR, range(1, 451)
+    history = {
+        "step": list(steps),
+        "loss": [start + 2.0 / (1 + step / 20) for step in steps],
+        "learning_rate": [3e-3 * min(1.0, step / 30) for step in steps],
+        "grad_norm": [1.0 / (1 + step / 50) for step in steps],
+        "validations": [{"step": step, "loss": start + 0.01} for step in (150, 300, 450)],
+    }
     (folder / "metrics.json").write_text(json.dumps(metrics))
-    (folder / "history.json").write_text(json.dumps({"train": train, "validation": validation}))
+    (folder / "history.json").write_text(json.dumps(history))
 
 
 def placed(
@@ -63,6 +60,26 @@ def placed(
         cell = {**draft.cell, "groups": ["table1"]}
         runs.append(PlacedRun(f"train_lm/{draft.name}", cell, folder))
     return runs
+
+
+def write_evaluation(folder: Path, accuracy: Mapping[int, Mapping[str, float]], n: int) -> None:
+    """Write a downstream evaluation's outputs; accuracies are shares."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shots = {
+        str(count): {
+            task: {"acc": acc, "stderr": (acc * (1 - acc) / n) ** 0.5, "n": n}
+            for task, acc in tasks.items()
+        }
+        for count, tasks in accuracy.items()
+    }
+    (folder / "metrics.json").write_text(json.dumps({"shots": shots, "source": "samples"}))
+
+
+def write_vote(folder: Path, shares: Mapping[int, float], puzzles: int) -> None:
+    """Write a vote's outputs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    votes = {str(count): share for count, share in shares.items()}
+    (folder / "metrics.json").write_text(json.dumps({"votes": votes, "puzzles": puzzles}))
 
 
 class FakePlan:

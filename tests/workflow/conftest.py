@@ -15,7 +15,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy"
-EVENT = re.compile(r"^([a-z0-9_]+/\S+): (started|resumed|already in the store)", re.MULTILINE)
+EVENT = re.compile(r"^([a-z0-9_]+/\S+): (started|resumed|already)", re.MULTILINE)
 COPIED = ("Snakefile", "workflow", "deeploop", ".dvcignore", "slurm", "requirements.txt")
 
 
@@ -28,7 +28,7 @@ class Outcome:
 
     @property
     def computed(self) -> set[str]:
-        return {run for run, what in EVENT.findall(self.text) if what != "already in the store"}
+        return {run for run, what in EVENT.findall(self.text) if what != "already"}
 
     @property
     def resumed(self) -> set[str]:
@@ -110,21 +110,28 @@ class Project:
         return self.root / entry["store"]
 
 
-def make_project(root: Path, toy: Path = TOY) -> Project:
-    """Lay a project folder: the toy's plan and stages under the real code and rules."""
+def make_project(root: Path, toy: Path | None = TOY, suite: str | None = None) -> Project:
+    """Lay a project folder: the toy's plan and stages, or the paper's, under the real code."""
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(toy, root, ignore=ignore)
-    for name in COPIED:
+    if toy is not None:
+        shutil.copytree(toy, root, ignore=ignore)
+    for name in COPIED if toy is not None else (*COPIED, "params.yaml", "stages"):
         source, target = REPOSITORY / name, root / name
+        root.mkdir(parents=True, exist_ok=True)
         if source.is_symlink():
-            target.symlink_to(os.readlink(source))
+            target.symlink_to(source.readlink())
         elif source.is_dir():
             shutil.copytree(source, target, ignore=ignore)
         else:
             shutil.copy(source, target)
+    if toy is None:
+        templates = root / "reports" / "templates"
+        shutil.copytree(REPOSITORY / "reports" / "templates", templates)
+        shutil.copy(REPOSITORY / "reports" / "published.yaml", root / "reports")
     project = Project(root)
     assert project.run("dvc", "init", "--no-scm", "-q").code == 0
-    assert project.deeploop("dvc").code == 0
+    made = project.deeploop("dvc", *(("--suite", suite) if suite else ()))
+    assert made.code == 0, made.text
     return project
 
 

@@ -119,7 +119,11 @@ ROWS: dict[str, tuple[Callable[[Project], None], set[str]]] = {
     "a default that runs use": (
         both(
             edit("stages/evaluate.py", "shots: int = 0", "shots: int = 5"),
-            edit(PARAMS, "grids: {file: data/grids.txt, augmentations: 2}", "grids: {file: data/grids.txt}"),
+            edit(
+                PARAMS,
+                "grids: {file: data/grids.txt, augmentations: 2}",
+                "grids: {file: data/grids.txt}",
+            ),
         ),
         {"grids/all", "vote/all"} | REPORT,
     ),
@@ -133,7 +137,9 @@ ROWS: dict[str, tuple[Callable[[Project], None], set[str]]] = {
         TEXT | TRAININGS | SCORES | REPORT,
     ),
     "a run added": (
-        edit(PARAMS, "        c: {", "        d: {learning_rate: 0.7, weight_decay: 0}\n        c: {"),
+        edit(
+            PARAMS, "        c: {", "        d: {learning_rate: 0.7, weight_decay: 0}\n        c: {"
+        ),
         {"train/d", "evaluate/d"} | REPORT,
     ),
     "a run removed": (

@@ -1,4 +1,4 @@
-"""What every rule asks of the plan: its runs, what they read, and whether they must compute."""
+"""The plan as it is asked for by each stage: runs, what they read, whether they must compute."""
 
 import os
 import sys

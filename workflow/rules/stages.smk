@@ -34,6 +34,7 @@ for stage in BUILD.stages:
             BUILD.manifest_pattern(stage.name),
         log:
             BUILD.log_pattern(stage.name),
+        localrule: stage.local
         conda:
             "../envs/deeploop.yaml"
         threads: needs(stage.name, "cpus")
@@ -44,7 +45,6 @@ for stage in BUILD.stages:
             stage=stage.name,
             run=lambda wildcards: wildcards.get("run", "all"),
             suite=BUILD.suite,
-        localrule: stage.local
         shell:
             "python -m deeploop run {params.stage} {params.run}"
             " --suite {params.suite} --planned"

@@ -1,8 +1,7 @@
 """Words of a text."""
 
-from stages.words import split
-
 from deeploop.stage import Draft, Section, Stage
+from stages.words import split
 
 
 class Text(Section):

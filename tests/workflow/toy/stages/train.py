@@ -3,10 +3,9 @@
 import os
 import time
 
-from stages.model import step
-
 from deeploop.errors import Interrupted
 from deeploop.stage import Draft, Section, Stage, StageSection
+from stages.model import step
 
 
 class Recipe(Section):

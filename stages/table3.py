@@ -1,0 +1,39 @@
+"""Table 3 and the voting ladder: ARC puzzles solved by HRM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deeploop.reporting.drafts import PUBLISHED_FILE, table_draft
+from deeploop.stage import Draft, Job, Planned, Section, Stage
+
+
+class Table3Section(Section):
+    """What a suite may say about Table 3: nothing."""
+
+
+def expand(section: Table3Section, plan: Planned) -> Iterator[Draft]:
+    """Plan one table over the votes of group `table3`."""
+    return table_draft("vote_arc", plan.of("vote_arc", group="table3"))
+
+
+def run(job: Job) -> None:
+    """Write `table3.{json,csv,md,tex}` and the voting ladder."""
+    from deeploop.reporting.artifacts import write_exhibit
+    from deeploop.reporting.runs import placed_runs
+    from deeploop.reporting.votes_figure import draw
+    from deeploop.reporting.votes_table import exhibit, votes_table
+
+    table = votes_table(placed_runs(job))
+    write_exhibit(exhibit(table, draw(table, job.folder)), job.folder)
+
+
+STAGE = Stage(
+    name="table3",
+    about="Table 3 and the voting ladder: ARC puzzles solved by HRM",
+    section=Table3Section,
+    expand=expand,
+    libraries=("matplotlib", "polars"),
+    data=(PUBLISHED_FILE,),
+    local=True,
+)
