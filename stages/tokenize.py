@@ -25,13 +25,15 @@ source's identity is in the run's specification.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import time
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
 from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage
-from deeploop.text.config import Corpus, Fetched
+from deeploop.text.budget import corpus_budget
+from deeploop.text.config import Corpus, Fetched, TextExecution
 
 
 class TrainingCorpus(Corpus):
@@ -62,8 +64,17 @@ def expand(section: Corpora, plan: Planned) -> Iterator[Draft]:
             inputs=(("fetch_text", source.run),) if isinstance(source, Fetched) else (),
             files=files,
             execution=corpus.execution.model_dump(),
-            resources=Resources(cpus=corpus.execution.workers),
+            resources=_resources(params, corpus.execution),
         )
+
+
+def _resources(params: Mapping[str, Any], execution: TextExecution) -> Resources:
+    budget = corpus_budget(params, execution.model_dump())
+    return Resources(
+        cpus=execution.workers,
+        memory_gb=max(4.0, 0.5 * (execution.workers + 1)),
+        minutes=30 + round(90 * budget.hours) if budget else 30,
+    )
 
 
 def run(job: Job) -> None:

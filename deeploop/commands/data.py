@@ -15,7 +15,9 @@ HELP = "make token shards from text, and inspect them"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    commands = parser.add_subparsers(dest="data_command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        dest="data_command", metavar="COMMAND", required=True, help="build or inspect"
+    )
     _configure_build(commands.add_parser("build", help="text to token shards, as the stage does"))
     _configure_inspect(commands.add_parser("inspect", help="what token shards hold, and is wrong"))
 

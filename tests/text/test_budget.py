@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from deeploop.commands.plan import as_text
+from deeploop.plan import load_plan
 from deeploop.text.budget import BYTES_PER_CORE_SECOND, corpus_budget, text_budget
 
 PAPER = 100_000 * 480 * 1024
@@ -28,3 +32,10 @@ def test_only_a_planned_corpus_of_declared_size_has_one() -> None:
     assert corpus_budget(params | {"max_tokens": None}, execution) is None
     assert corpus_budget(params | {"tokenizer": "bytes"}, execution) is None
     assert corpus_budget(params | {"source": {"kind": "shards"}}, execution) is None
+
+
+def test_the_plan_prints_it_for_the_paper() -> None:
+    lines = as_text(load_plan(Path(__file__).parents[2], "paper")).splitlines()
+    [whole, trained] = [line for line in lines if "core-hours" in line]
+    assert "tokenize/fineweb-edu-50bt: 50.000B tokens: " in whole
+    assert trained.strip() == f"of which are trained on: {text_budget(PAPER, workers=16)}"
