@@ -181,6 +181,21 @@ def test_damage_on_the_way_is_named_and_repaired(tmp_path: Path, hub: hub_server
     assert len(fetch(tmp_path, rule(files=[name]))) == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line_and_finished_files_are_kept(
+    tmp_path: Path, hub: hub_server.Hub
+) -> None:
+    full = tmp_path / "work/sample/100BT/001_00000.parquet.partial"
+    full.parent.mkdir(parents=True)
+    full.symlink_to("/dev/full")
+    with pytest.raises(BuildError, match=r"cannot fetch .*: No space left on device"):
+        fetch(tmp_path, rule())
+    assert (tmp_path / "work/sample/100BT/000_00000.parquet").exists()
+    full.unlink()
+    assert len(fetch(tmp_path, rule())) == 5
+    assert [name for name, _ in hub.requests].count("sample/100BT/000_00000.parquet") == 1
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
