@@ -5,6 +5,7 @@ from stages import (
     evaluate_lm,
     fetch_arc,
     fetch_tasks,
+    fetch_text,
     p_sweep,
     predict_arc,
     report,
@@ -20,6 +21,7 @@ from stages import (
 )
 
 REGISTRY = (
+    fetch_text.STAGE,
     tokenize.STAGE,
     train_lm.STAGE,
     fetch_tasks.STAGE,
