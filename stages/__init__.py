@@ -16,7 +16,6 @@ from stages import (
     tokenize,
     train_hrm,
     train_lm,
-    training_curves,
     vote_arc,
 )
 
@@ -36,6 +35,5 @@ REGISTRY = (
     table3.STAGE,
     table4.STAGE,
     p_sweep.STAGE,
-    training_curves.STAGE,
     report.STAGE,
 )

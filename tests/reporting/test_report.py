@@ -54,7 +54,7 @@ def test_every_output_is_the_same_bytes_in_another_process(suite: Path, tmp_path
 def test_planning_the_tables_imports_nothing_heavy() -> None:
     code = (
         "import sys; from tests.reporting.synthetic import FakePlan\n"
-        "from stages import p_sweep, report, table1, table2, table3, table4, training_curves\n"
+        "from stages import p_sweep, report, table1, table2, table3, table4\n"
         "list(table1.expand(table1.Table1Section(), FakePlan('paper', {})))\n"
         "print(*sorted({'polars', 'matplotlib', 'jinja2', 'numpy'} & set(sys.modules)))"
     )
