@@ -131,7 +131,9 @@ def test_a_cell_without_a_run_is_a_dash_beside_the_published_value(tmp_path: Pat
 def test_a_suite_without_runs_of_the_group_has_no_table() -> None:
     plan = FakePlan("smoke", {"train_lm": [training_draft("tiny", "base", 0.0, 1, 0, "p_sweep")]})
     assert list(table1.expand(table1.Table1Section(), plan)) == []
-    assert list(report.expand(report.ReportSection(), plan)) == []
+    (curves,) = report.expand(report.ReportSection(), plan)
+    assert curves.params["exhibits"] == []  # nothing but training curves
+    assert list(report.expand(report.ReportSection(), FakePlan("smoke", {}))) == []
 
 
 def test_run_names_do_no_harm(tmp_path: Path) -> None:
