@@ -17,6 +17,7 @@ from deeploop.frozen import FrozenPlan, code_path, freeze_code, freeze_plan, wri
 from deeploop.guard import announce, require_confirmation
 from deeploop.locks import hold_build_lock
 from deeploop.plan import Plan, Run, load_plan
+from deeploop.remote import fetcher
 from deeploop.resolve import Resolver, closure
 from deeploop.stage import Stage
 
@@ -74,7 +75,8 @@ class Build:
         self._lock = hold_build_lock(self._root, "snakemake", wait=building)
         if building:
             self._freeze(plan)
-        resolver = Resolver(self._root, plan, write=self._lock is not None)
+        fetch = fetcher(self._root) if building else None
+        resolver = Resolver(self._root, plan, self._lock is not None, fetch)
         wanted = closure(_wanted(list(plan), workflow.dag_settings.targets))
         hours = announce(resolver, set(wanted))
         if building:
