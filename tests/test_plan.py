@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from deeploop.commands.plan import totals
+from deeploop.dvc import dvc_yaml
 from deeploop.errors import UserError
 from deeploop.fileio import sha256_text
 from deeploop.plan import Plan, load_plan, public_version
@@ -85,6 +86,11 @@ def test_planning_imports_nothing_heavy() -> None:
     answer = json.loads(done.stdout)
     assert {"suite", "runs", "totals"} <= set(answer)
     assert {"stage", "run", "gpus", "nodes", "gpu_hours", "inputs"} <= set(answer["runs"][0])
+
+
+def test_the_committed_dvc_yaml_is_what_the_plan_says() -> None:
+    """When this fails: `deeploop dvc`."""
+    assert (ROOT / "dvc.yaml").read_text() == dvc_yaml(load_plan(ROOT))
 
 
 MISTAKES = {
