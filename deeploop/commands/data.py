@@ -18,8 +18,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(
         dest="data_command", metavar="COMMAND", required=True, help="build or inspect"
     )
-    _configure_build(commands.add_parser("build", help="text to token shards, as the stage does"))
-    _configure_inspect(commands.add_parser("inspect", help="what token shards hold, and is wrong"))
+    _configure_build(
+        commands.add_parser(
+            "build",
+            help="text to token shards, as the stage does",
+            description="text to token shards, as the stage does",
+        )
+    )
+    _configure_inspect(
+        commands.add_parser(
+            "inspect",
+            help="what token shards hold, and is wrong",
+            description="what token shards hold, and is wrong",
+        )
+    )
 
 
 def _configure_build(parser: argparse.ArgumentParser) -> None:

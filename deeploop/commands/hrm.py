@@ -18,12 +18,20 @@ HELP = "check HRM against reference tensors, import published checkpoints"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the sub-commands."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    check = commands.add_parser("check", help="replay a reference file and print the deviations")
+    check = commands.add_parser(
+        "check",
+        help="replay a reference file and print the deviations",
+        description="replay a reference file and print the deviations",
+    )
     check.add_argument(
         "file", type=Path, help="a safetensors file, its configuration in its metadata"
     )
     check.add_argument("--json", action="store_true", help="every tensor's deviation as JSON")
-    bring = commands.add_parser("import", help="turn a published checkpoint into a model folder")
+    bring = commands.add_parser(
+        "import",
+        help="turn a published checkpoint into a model folder",
+        description="turn a published checkpoint into a model folder",
+    )
     bring.add_argument(
         "file", type=Path, help="what the published code saved, or a safetensors file"
     )
