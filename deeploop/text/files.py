@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from deeploop.errors import UserError
 
-PARQUET_ROWS = 1024
+PARQUET_ROWS = 256
 """Rows decoded at a time: bounds memory, whatever the row groups are."""
 PARQUET_BUFFER = 2**20
 """Bytes read at a time: without, whole columns are kept until the file is closed."""
