@@ -58,8 +58,8 @@ class Measured:
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=200, help="of text")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--megabytes", type=int, default=100, help="of text")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1, help="processes of either side")
     parser.add_argument("--memory", action="store_true", help="measure memory instead of speed")
     parser.add_argument(
