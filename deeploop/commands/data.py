@@ -39,7 +39,7 @@ def _configure_build(parser: argparse.ArgumentParser) -> None:
     add("--source", action="append", required=True, metavar="GLOB", help="text files; repeatable")
     add("--tokenizer", choices=("gpt2", "bytes"), default="gpt2", help="GPT-2 BPE, or bytes")
     add("--out", type=Path, required=True, metavar="DIR", help="where *.bin and manifest.json go")
-    add("--workers", type=int, default=os.cpu_count() or 1, help="processes; all cores if absent")
+    add("--workers", type=int, default=_cores(), help="processes; all cores if absent")
     add(
         "--backend",
         choices=("tiktoken", "fast"),
@@ -58,6 +58,12 @@ def _configure_build(parser: argparse.ArgumentParser) -> None:
     add("--validation-tokens", type=float, default=0, metavar="N", help="0 for no such split")
     add("--max-tokens", type=float, metavar="N", help="stop after so many tokens")
     add("--tokenizer-files", metavar="DIR", help="folder with encoder.json and vocab.bpe")
+
+
+def _cores() -> int:
+    """Return the cores this process may use; a batch system gives it fewer than there are."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def _configure_inspect(parser: argparse.ArgumentParser) -> None:
