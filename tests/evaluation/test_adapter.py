@@ -7,6 +7,7 @@ import pytest
 import torch
 from lm_eval.api.instance import Instance
 
+from bench.hflm import hflm
 from deeploop.evaluation.adapter import DegenerateScores, LoopedLM
 from deeploop.evaluation.config import PAPER_TASKS, EvaluationExecution
 from deeploop.evaluation.harness import load_tasks
@@ -15,7 +16,6 @@ from deeploop.evaluation.run_task import run_task
 from deeploop.evaluation.scorers import LocalScorer, open_scorer
 from deeploop.evaluation.sources import SAMPLES, task_folders
 from deeploop.text.tokenizers import load_tokenizer
-from bench.hflm import hflm
 
 LONG = "The river ran past the mill and over the stones. " * 30
 EDGE_CASES = {
