@@ -68,4 +68,5 @@ def open_model(folder: Path, device: torch.device | str) -> LoopedGPT:
     except RuntimeError as error:
         reason = str(error).split("\n\t")[-1].strip()
         raise UserError(f"{path} does not fit {DESCRIPTION}: {reason}") from error
-    return model.eval().requires_grad_(False)
+    # weights go on requiring gradients: autocast keeps bf16 copies, for all R rounds, of such only
+    return model.eval()
