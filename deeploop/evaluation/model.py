@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from deeploop.errors import UserError
@@ -52,20 +53,20 @@ def open_model(folder: Path, device: torch.device | str) -> LoopedGPT:
     """Return the model of a folder, on a device, ready for inference.
 
     Raises:
-        UserError: weights are missing, or are those of another configuration.
+        UserError: weights are missing, damaged, or those of another configuration.
     """
     config = describe(folder).config
     path = folder / WEIGHTS
     if not path.is_file():
         raise UserError(f"{folder} is no model folder: no {WEIGHTS}")
-    with torch.device("meta"):
-        names = set(LoopedGPT(config).state_dict())
     with torch.device(device):
         model = LoopedGPT(config)
-    weights = load_file(path, device=str(device))
     try:
-        model.load_state_dict(weights, assign=True)  # no second copy
+        model.load_state_dict(load_file(path, device=str(device)), assign=True)  # no second copy
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: not a whole safetensors file: {error}") from error
     except RuntimeError as error:
-        wrong = sorted(names ^ set(weights)) or ["shapes differ"]
-        raise UserError(f"{path} does not fit {DESCRIPTION}: {', '.join(wrong[:3])}") from error
-    return model.eval().requires_grad_(False)
+        reason = str(error).split("\n\t")[-1].strip()
+        raise UserError(f"{path} does not fit {DESCRIPTION}: {reason}") from error
+    # weights go on requiring gradients: autocast keeps bf16 copies, for all R rounds, of such only
+    return model.eval()
