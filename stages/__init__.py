@@ -3,6 +3,7 @@
 from stages import (
     build_arc,
     fetch_arc,
+    hrm_harness_check,
     p_sweep,
     predict_arc,
     report,
@@ -22,6 +23,7 @@ REGISTRY = (
     train_hrm.STAGE,
     predict_arc.STAGE,
     vote_arc.STAGE,
+    hrm_harness_check.STAGE,
     table1.STAGE,
     p_sweep.STAGE,
     training_curves.STAGE,
