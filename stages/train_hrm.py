@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from deeploop.errors import UserError
 from deeploop.nn.hrm_config import HRMArchitecture, HRMScaling
+from deeploop.plan import nearest
 from deeploop.scaling import RULES
 from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage, StageSection, resolved
 from deeploop.training.config import Execution
@@ -74,6 +75,21 @@ class Group(Section):
         return self
 
 
+_RecipeFields: dict[str, Any] = {
+    name: (field.annotation | None, Field(default=None, description="replaces the recipe's"))  # type: ignore[operator]
+    for name, field in HRMRecipe.model_fields.items()
+}
+RecipeOverride = create_model("RecipeOverride", __base__=Section, **_RecipeFields)
+
+
+class Override(RecipeOverride):
+    """What one run does differently: any value of the recipe, `steps`, or its version."""
+
+    steps: int | None = Field(default=None, gt=0)
+    version: int = Field(default=1, ge=1)
+    """Raise it to train the run anew."""
+
+
 class TrainHRMSection(StageSection):
     """Which HRMs a suite trains, and on what."""
 
@@ -84,8 +100,8 @@ class TrainHRMSection(StageSection):
     training: Length
     groups: dict[str, Group] = Field(min_length=1)
     """Purpose (`table3`, `hrm_p_sweep`) -> runs."""
-    versions: dict[str, int] = Field(default_factory=dict)
-    """Run -> its version; raise it to train that run anew."""
+    overrides: dict[str, Override] = {}
+    """Run -> what it does differently, e.g. `hrm-vanilla-s1: {learning_rate: 2e-4}`."""
     cost: Cost = Cost()
     execution: Execution = Execution()
 
@@ -97,9 +113,9 @@ def expand(section: TrainHRMSection, plan: Planned) -> Iterator[Draft]:
         for (label, scaling), seed in product(_rules(section, group), group.seeds):
             draft = _draft(section, purpose, label, scaling, seed)
             drafts[draft.name] = _joined(drafts.get(draft.name), draft)
-    unknown = sorted(set(section.versions) - set(drafts))
-    if unknown:
-        raise UserError(f"train_hrm: versions: there is no run {', '.join(unknown)}")
+    for name in section.overrides:
+        if name not in drafts:
+            raise UserError(f"overrides: there is no run '{name}'{nearest(name, list(drafts))}")
     yield from drafts.values()
 
 
@@ -138,7 +154,8 @@ def _draft(
 ) -> Draft:
     name = f"hrm-{label}-s{seed}"
     model = section.model.model_copy(update={"scaling": scaling})
-    training = HRMTraining(**dict(section.training), seed=seed)
+    override = section.overrides.get(name, Override())
+    training = _training(section.training, override, seed)
     both = scaling.exponents("H"), scaling.exponents("L")
     exponents = {p for module in both for p in (module.alpha, module.beta)}
     cell = {
@@ -152,10 +169,22 @@ def _draft(
         inputs=(("build_arc", section.dataset),),
         resources=_resources(section.cost),
         execution=resolved(section.execution) | {"processes": _processes(section)},
-        version=section.version + section.versions.get(name, 1) - 1,
+        version=section.version + override.version - 1,
         groups=(purpose,),
         cell=cell,
     )
+
+
+def _training(length: Length, override: Override, seed: int) -> HRMTraining:
+    replaced = {
+        name: value
+        for name in HRMRecipe.model_fields
+        if (value := getattr(override, name)) is not None
+    }
+    values = dict(length) | {"recipe": length.recipe.model_copy(update=replaced), "seed": seed}
+    if override.steps:
+        values |= {"steps": override.steps, "epochs": None}
+    return HRMTraining(**values)
 
 
 def _processes(section: TrainHRMSection) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,7 +52,7 @@ def test_status_shows_an_interrupted_and_a_running_run(copy_of: Callable[[str], 
         if line.startswith("train/a: started"):
             break
     assert states(project)["train/a"]["state"] == "running"
-    process.terminate()
+    os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
     assert states(project)["train/a"]["state"] == "interrupted"
 
