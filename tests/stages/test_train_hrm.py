@@ -84,7 +84,7 @@ def test_an_override_changes_one_run() -> None:
     assert one.params["training"]["recipe"]["learning_rate"] == 2e-4
     assert (one.params["training"]["steps"], one.params["training"]["epochs"]) == (7, None)
     assert other.params["training"]["epochs"] == 100_000
-    with pytest.raises(UserError, match="there is no run 'hrm-vanila-s0'.*hrm-vanilla-s0"):
+    with pytest.raises(UserError, match=r"there is no run 'hrm-vanila-s0'.*hrm-vanilla-s0"):
         drafts(groups, overrides={"hrm-vanila-s0": {"version": 2}})
 
 
