@@ -17,7 +17,6 @@ from stages import (
     tokenize,
     train_hrm,
     train_lm,
-    training_curves,
     vote_arc,
 )
 
@@ -38,6 +37,5 @@ REGISTRY = (
     table3.STAGE,
     table4.STAGE,
     p_sweep.STAGE,
-    training_curves.STAGE,
     report.STAGE,
 )
