@@ -21,7 +21,7 @@ from deeploop.stage import (
     StageSection,
     resolved,
 )
-from deeploop.training.config import Execution, Recipe, Training, Validation
+from deeploop.training.config import Execution, Recipe, Training, Validation, rows_each
 
 EXPONENTS = {"base": 0.0, "deepnorm": 0.25, "deeploop": 0.5}
 """Named rules by their p (the paper's section 3)."""
@@ -173,12 +173,14 @@ def _draft(
     )
     training = _training(section, group, override, plan, seed)
     params: dict[str, Any] = {"model": resolved(model), "training": resolved(training)}
+    execution = _execution(section, backbone)
+    rows_each(training.recipe.batch_sequences, execution["processes"])  # before it is in a queue
     return Draft(
         name=name,
         params=params,
         inputs=(("tokenize", _setting(section, group, "corpus", purpose)),),
         resources=_resources(section, group, backbone, loops),
-        execution=_execution(section, backbone),
+        execution=execution,
         version=section.version + override.version - 1,
         groups=(purpose,),
         cell=_cell(backbone, alpha_p, beta_p, loops, seed),
@@ -245,8 +247,10 @@ def _resources(section: TrainLMSection, group: Group, backbone: str, loops: int)
 
 def _execution(section: TrainLMSection, backbone: str) -> Mapping[str, Any]:
     execution = resolved(section.execution)
-    gpus = section.costs.get(backbone, Cost()).gpus
-    return execution | {"processes": gpus or execution["processes"]}
+    cost = section.costs.get(backbone, Cost())
+    if not cost.gpus:
+        return execution
+    return execution | {"processes": cost.gpus, "nodes": cost.nodes}
 
 
 def _joined(known: Draft | None, draft: Draft, purpose: str) -> Draft:
