@@ -1,7 +1,8 @@
 # make demo    set everything up and rebuild a small paper, end to end, in minutes
 # make test    the tests
+# make test-slow   minutes of CPU more: ARC data sets at full size
 # make check   lint, format, types
-.PHONY: demo test check format clean
+.PHONY: demo test test-slow check format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,7 +18,10 @@ demo: $(INSTALLED)
 	@echo "The report: $(CURDIR)/reports/demo/index.html"
 
 test: $(INSTALLED)
-	python -m pytest
+	python -m pytest -n 2
+
+test-slow: $(INSTALLED)
+	python -m pytest -m slow
 
 check: $(INSTALLED)
 	ruff check .

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NoReturn, TypeVar
 
 from deeploop.errors import EXIT_FAILURE, EXIT_USER_ERROR, BuildError, UserError
 from deeploop.frozen import FrozenPlan, code_path, freeze_code, freeze_plan, write_specs
@@ -56,7 +56,7 @@ class Build:
             return ()
         if self._resolver is None:
             self._resolver = _or_exit(self._begin)
-        self._resolver.settle()
+        _or_exit(self._resolver.settle)
         return self._resolver.deciders(run)
 
     def must_compute(self, run: Run) -> bool:
@@ -107,10 +107,18 @@ def _or_exit(action: Callable[[], T]) -> T:
     """Return an action's result; its mistake ends the engine's process with one line."""
     try:
         return action()
-    except (UserError, BuildError) as error:
-        print(f"deeploop: {error}", file=sys.stderr, flush=True)
-        # Snakemake would wrap an exit in a traceback; nothing has been started yet.
-        os._exit(EXIT_USER_ERROR if isinstance(error, UserError) else EXIT_FAILURE)
+    except UserError as error:
+        _exit(str(error), EXIT_USER_ERROR)
+    except BuildError as error:
+        _exit(str(error), EXIT_FAILURE)
+    except OSError as error:
+        _exit(f"{error.strerror}: {error.filename}", EXIT_FAILURE)
+
+
+def _exit(message: str, code: int) -> NoReturn:
+    """End the engine's process: Snakemake would wrap an exit in a traceback."""
+    print(f"deeploop: {message}", file=sys.stderr, flush=True)
+    os._exit(code)
 
 
 def _wanted(runs: list[Run], targets: Collection[str]) -> list[Run]:

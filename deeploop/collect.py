@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deeploop.document import read_document
-from deeploop.fileio import read_json
+from deeploop.fileio import read_json, sha256_text
 from deeploop.locks import holder_of
 from deeploop.plan import load_plan
 from deeploop.project import PLAN_FILE, store_root
@@ -27,26 +27,26 @@ class Garbage:
 def garbage(root: Path) -> list[Garbage]:
     """Return what no suite's manifests reach; never what a run would resume from."""
     store = store_root(root)
-    runs, open_stages = _wanted(root)
+    keys, specs = _wanted(root)
     return [
         Garbage(path, what, _size(path))
         for path, what in (
-            *_unreached_entries(store, {(s.stage, s.key) for s in shown_runs(root)} | runs),
-            *_idle_partials(store, runs, open_stages),
+            *_unreached_entries(store, {(s.stage, s.key) for s in shown_runs(root)} | keys),
+            *_idle_partials(store, keys, specs),
             *_unreached_code(root, store),
         )
     ]
 
 
 def _wanted(root: Path) -> tuple[set[tuple[str, str]], set[str]]:
-    """Return (stage, key) of runs that any suite still wants, and stages whose keys are open."""
+    """Return (stage, key) of what any suite wants, and sha256 of specifications without a key."""
     document, _ = read_document(root / PLAN_FILE)
     keys: set[tuple[str, str]] = set()
     undecided: set[str] = set()
     for suite in document["suites"]:
         resolver = Resolver(root, load_plan(root, suite), write=False)
         keys |= {(run.stage, key) for run, key in resolver.keys.items()}
-        undecided |= {run.stage for run in resolver.undecided()}
+        undecided |= {sha256_text(run.spec_text) for run in resolver.undecided()}
     return keys, undecided
 
 
@@ -60,13 +60,13 @@ def _unreached_entries(store: Path, reached: set[tuple[str, str]]) -> Iterator[t
 
 
 def _idle_partials(
-    store: Path, wanted: set[tuple[str, str]], open_stages: set[str]
+    store: Path, wanted: set[tuple[str, str]], undecided: set[str]
 ) -> Iterator[tuple[Path, str]]:
     for folder in sorted(store.glob("*/*.partial")):
         stage, key = folder.parent.name, folder.name.removesuffix(".partial")
         locked = holder_of(folder.with_name(f"{key}.lock"))
-        # Where a stage hangs on runs that are still computing, this key may turn out to be its.
-        if not locked and (stage, key) not in wanted and stage not in open_stages:
+        spec = (read_json(folder / "job.json") or {}).get("spec_sha256")
+        if not locked and (stage, key) not in wanted and spec not in undecided:
             yield folder, "an interrupted run that no suite wants"
 
 

@@ -8,6 +8,7 @@ upstream manifests, so that equal bytes stop the chain.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -51,3 +52,20 @@ def _stage(run: Run) -> dict[str, Any]:
     if run.inputs:
         body["params"] = [{str(up.manifest): ["outputs"]} for up in run.inputs]
     return body | {"outs": [{str(run.manifest): {"cache": False}}]}
+
+
+def drop_broken_lock(path: Path) -> bool:
+    """Remove a dvc.lock that is not whole, and say whether it was so.
+
+    DVC writes it in place: killed in between, it leaves a file that stops every command.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        whole = isinstance(content, dict) and isinstance(content["stages"], dict)
+    except FileNotFoundError:
+        return False
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError):
+        whole = False
+    if not whole:
+        path.unlink()
+    return not whole

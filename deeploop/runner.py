@@ -25,7 +25,7 @@ from typing import Any
 
 from deeploop.code import CodeDigests
 from deeploop.errors import BuildError, Interrupted, UserError
-from deeploop.fileio import DigestCache, dump_json, read_json, write_atomically
+from deeploop.fileio import DigestCache, dump_json, read_json, sha256_text, write_atomically
 from deeploop.frozen import FrozenPlan, code_path, pointed_plan
 from deeploop.locks import RunLock
 from deeploop.plan import Run
@@ -122,7 +122,8 @@ def _compute(root: Path, run: Run, entry: Entry, plan: FrozenPlan) -> Outputs:
     folder.mkdir(parents=True)
     (entry.partial / "work").mkdir(exist_ok=True)
     begun = code_root().name if is_frozen() else plan.code
-    write_atomically(entry.partial / "job.json", dump_json({"code": begun}))
+    begun_with = {"code": begun, "spec_sha256": sha256_text(run.spec_text)}
+    write_atomically(entry.partial / "job.json", dump_json(begun_with))
     with _logging(root, run), _stop_signals() as stop:
         job = Job(
             suite=run.suite,

@@ -26,6 +26,9 @@ from deeploop.training.config import Execution, Recipe, Training, Validation, ro
 EXPONENTS = {"base": 0.0, "deepnorm": 0.25, "deeploop": 0.5}
 """Named rules by their p (the paper's section 3)."""
 
+CHECKPOINT_FILES = ("model.safetensors", "model.json")
+"""What a folder given as `checkpoint` must hold."""
+
 Rule = Literal["base", "deepnorm", "deeploop"]
 Exponent = Annotated[float, Field(ge=0, le=2)]
 
@@ -103,6 +106,17 @@ class Override(RecipeOverride):
     steps: int | None = Field(default=None, gt=0)
     version: int = Field(default=1, ge=1)
     """Raise it to train the run anew."""
+    init_from: str | None = None
+    """Run of this stage whose final weights this one starts from."""
+    checkpoint: str | None = None
+    """Folder with `model.safetensors` and `model.json` of a model trained elsewhere, taken in
+    place of a training and marked external wherever it shows."""
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Override:
+        if self.init_from and self.checkpoint:
+            raise ValueError("give `init_from` or `checkpoint`, not both")
+        return self
 
 
 class TrainLMSection(Settings, StageSection):
@@ -129,16 +143,24 @@ def expand(section: TrainLMSection, plan: Planned) -> Iterator[Draft]:
     for name in section.overrides:
         if name not in drafts:
             raise UserError(f"overrides: there is no run '{name}'{nearest(name, list(drafts))}")
-    yield from drafts.values()
+    yield from _origins_first(drafts)
 
 
 def run(job: Job) -> None:
     """Train the model, resuming where an interrupted attempt left off."""
+    tokens = job.input("tokenize").folder
+    if job.params.get("external"):
+        from deeploop.training.external import adopt_checkpoint
+
+        adopt_checkpoint(job.params, job.files, tokens, job.folder, job.execution)
+        return
     from deeploop.training.language_model import train_language_model
 
+    initial = job.input("train_lm").folder if job.params.get("init_from") else None
     train_language_model(
         params=job.params,
-        tokens_dir=job.input("tokenize").folder,
+        tokens_dir=tokens,
+        initial=initial,
         folder=job.folder,
         work=job.work,
         execution=job.execution,
@@ -173,17 +195,25 @@ def _draft(
     )
     training = _training(section, group, override, plan, seed)
     params: dict[str, Any] = {"model": resolved(model), "training": resolved(training)}
-    execution = _execution(section, backbone)
-    rows_each(training.recipe.batch_sequences, execution["processes"])  # before it is in a queue
+    inputs = [("tokenize", _setting(section, group, "corpus", purpose))]
+    cell = _cell(backbone, alpha_p, beta_p, loops, seed)
+    files: tuple[str, ...] = ()
+    if override.init_from:
+        params["init_from"] = True  # which weights is the input's digest
+        inputs.append(("train_lm", override.init_from))
+    if override.checkpoint:
+        params["external"] = cell["external"] = True
+        files = tuple(f"{override.checkpoint}/{file}" for file in CHECKPOINT_FILES)
     return Draft(
         name=name,
         params=params,
-        inputs=(("tokenize", _setting(section, group, "corpus", purpose)),),
+        inputs=tuple(inputs),
+        files=files,
         resources=_resources(section, group, backbone, loops),
-        execution=execution,
+        execution=_execution(section, backbone, training),
         version=section.version + override.version - 1,
         groups=(purpose,),
-        cell=_cell(backbone, alpha_p, beta_p, loops, seed),
+        cell=cell,
     )
 
 
@@ -215,7 +245,7 @@ def _setting(section: TrainLMSection, group: Group, name: str, needed_by: str = 
     return value
 
 
-def _cell(backbone: str, alpha_p: float, beta_p: float, loops: int, seed: int) -> Mapping[str, Any]:
+def _cell(backbone: str, alpha_p: float, beta_p: float, loops: int, seed: int) -> dict[str, Any]:
     names = {p: rule for rule, p in EXPONENTS.items()}
     same = alpha_p == beta_p
     label = names.get(alpha_p, f"p{alpha_p:g}") if same else f"a{alpha_p:g}-b{beta_p:g}"
@@ -245,12 +275,35 @@ def _resources(section: TrainLMSection, group: Group, backbone: str, loops: int)
     )
 
 
-def _execution(section: TrainLMSection, backbone: str) -> Mapping[str, Any]:
+def _execution(section: TrainLMSection, backbone: str, training: Training) -> Mapping[str, Any]:
     execution = resolved(section.execution)
     cost = section.costs.get(backbone, Cost())
-    if not cost.gpus:
-        return execution
-    return execution | {"processes": cost.gpus, "nodes": cost.nodes}
+    if cost.gpus:
+        execution |= {"processes": cost.gpus, "nodes": cost.nodes}
+    rows_each(training.recipe.batch_sequences, execution["processes"])  # before it is in a queue
+    return execution
+
+
+def _origins_first(drafts: Mapping[str, Draft]) -> Iterator[Draft]:
+    """Yield runs so that one whose weights another starts from comes before it."""
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> Iterator[Draft]:
+        if name in above:
+            raise UserError(f"overrides: init_from goes in a circle: {' -> '.join((*above, name))}")
+        if name in done:
+            return
+        for stage, origin in drafts[name].inputs:
+            if stage == "train_lm":
+                if origin not in drafts:
+                    hint = nearest(origin, list(drafts))
+                    raise UserError(f"overrides.{name}.init_from: no run '{origin}'{hint}")
+                yield from visit(origin, (*above, name))
+        done.add(name)
+        yield drafts[name]
+
+    for name in drafts:
+        yield from visit(name, ())
 
 
 def _joined(known: Draft | None, draft: Draft, purpose: str) -> Draft:

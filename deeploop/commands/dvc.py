@@ -1,6 +1,8 @@
 """Generate dvc.yaml for a suite from params.yaml and the stages' declarations.
 
-The committed file is the default suite's; `deeploop dvc --suite paper` makes the paper's.
+The committed file is the default suite's; `deeploop dvc --suite paper` makes the paper's. When
+DVC was killed while it wrote dvc.lock ("'./dvc.lock' validation failed"), this mends it: DVC's
+records are not needed, the next `dvc repro` finds every result.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the command."""
-    from deeploop.dvc import dvc_yaml
+    from deeploop.dvc import drop_broken_lock, dvc_yaml
     from deeploop.errors import BuildError
     from deeploop.fileio import write_if_changed
     from deeploop.frozen import write_specs
@@ -37,6 +39,8 @@ def main(args: argparse.Namespace) -> int:
             raise BuildError("dvc.yaml is not what params.yaml says: run `deeploop dvc`")
         return 0
     lock = hold_build_lock(root, "deeploop dvc", wait=True)
+    if drop_broken_lock(root / "dvc.lock"):
+        print("dvc.lock was cut short; removed, the next `dvc repro` writes it anew")
     changed = write_if_changed(path, text)
     write_specs(root, plan)  # so that `dvc status` can tell what a build would do
     assert lock is not None  # held until this process ends

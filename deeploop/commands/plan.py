@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from deeploop.project import find_root
 
 if TYPE_CHECKING:
     from deeploop.plan import Plan, Run
+    from deeploop.text.budget import Budget
 
 HELP = "print every run of a suite, its resources and GPU-hours"
 
@@ -68,6 +70,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _run(run: Run) -> dict[str, Any]:
+    budget = text_budget_of(run)
     return {
         "stage": run.stage,
         "run": run.name,
@@ -77,7 +80,32 @@ def _run(run: Run) -> dict[str, Any]:
         "gpu_hours": run.resources.gpu_hours,
         "estimate": run.resources.estimate,
         "inputs": [up.id for up in run.inputs],
+        **({"text_budget": asdict(budget)} if budget else {}),
     }
+
+
+def text_budget_of(run: Run) -> Budget | None:
+    """Return what preparing a corpus costs, when the run is one of declared size."""
+    from deeploop.text.budget import corpus_budget
+
+    if run.stage != "tokenize":
+        return None
+    return corpus_budget(run.spec["params"], run.draft.execution)
+
+
+def trained_budget_of(plan: Plan, run: Run) -> Budget | None:
+    """Return what it costs to prepare as many tokens as the longest training on a corpus reads."""
+    from deeploop.text.budget import text_budget
+
+    params = [r.spec["params"] for r in plan.of("train_lm") if run in r.inputs]
+    read = [
+        p["training"]["steps"]
+        * p["training"]["recipe"]["batch_sequences"]
+        * p["model"]["backbone"]["context_length"]
+        for p in params
+    ]
+    how = run.draft.execution
+    return text_budget(max(read), how["backend"], how["workers"]) if read else None
 
 
 def as_text(plan: Plan) -> str:
@@ -107,6 +135,11 @@ def _summary(plan: Plan) -> list[str]:
     ):
         if sums[key]:
             lines.append(f"  {label}: {sums[key]:,.0f} GPU-hours")
+    for run in plan:
+        if budget := text_budget_of(run):
+            lines.append(f"  {run.id}: {budget}")
+            trained = trained_budget_of(plan, run)
+            lines += [f"    of which are trained on: {trained}"] if trained else []
     return lines
 
 

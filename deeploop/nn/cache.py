@@ -30,6 +30,14 @@ class Past:
     """Which held positions each new one sees, bool [..., new, held]; all of them when absent."""
 
 
+class Uncached:
+    """Keeps nothing: a sequence seen in one piece, under a mask of its own."""
+
+    def update(self, keys: Tensor, values: Tensor, slot: int) -> tuple[Tensor, Tensor]:
+        """See `Cache`."""
+        return keys, values
+
+
 class GrowingCache:
     """Slots that grow by doubling, so that a step does not copy what is there."""
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from deeploop.nn.cache import Cache, Past, decoding_mask
+from deeploop.nn.cache import Cache, Past, Uncached, decoding_mask
 from deeploop.nn.config import Backbone, GPTConfig
 from deeploop.nn.init import initialize
 from deeploop.nn.layers import Attention, RMSNorm, SwiGLU, matrix, rotation
@@ -115,6 +115,23 @@ class LoopedGPT(nn.Module):
         visits = (block for _ in range(self.config.loops) for block in self.blocks)
         for slot, block in enumerate(visits):
             x = block(x, cos, sin, Past(cache, slot, visible))
+        normed: Tensor = self.final_norm(x)
+        return normed
+
+    def branched(self, tokens: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        """Return the states of rows that each hold several continuations of one text.
+
+        Args:
+            tokens: [batch, length], int64; a row may be longer than the context length.
+            positions: [batch, length]: each token's place in its own sequence, below the context
+                length.
+            mask: which tokens each one sees, bool [batch, 1, length, length].
+        """
+        x = self.input_norm(F.embedding(tokens, self.embedding))
+        cos, sin = self.cos[positions], self.sin[positions]
+        for _ in range(self.config.loops):
+            for block in self.blocks:
+                x = block(x, cos, sin, Past(Uncached(), 0, mask))
         normed: Tensor = self.final_norm(x)
         return normed
 

@@ -10,12 +10,13 @@ from deeploop.reporting.exhibits import Entry
 ABSENT = "—"
 """Where the plan has no run."""
 
-FLOOR, DIVERGED, TAIL = "†", "‡", "§"
+FLOOR, DIVERGED, TAIL, EXTERNAL = "†", "‡", "§", "¶"
 
 LEGEND = {
     FLOOR: f"{FLOOR} did not get below the unigram floor: it learned token frequencies at most.",
     DIVERGED: f"{DIVERGED} diverged.",
     TAIL: f"{TAIL} mean train loss of the last 50 steps, for want of a validation after warm-up.",
+    EXTERNAL: f"{EXTERNAL} external: a checkpoint from elsewhere, not trained here.",
 }
 
 
@@ -35,7 +36,7 @@ def spread_text(spread: Spread, digits: int) -> str:
 def marks(sample: Sample) -> str:
     """Return the marks that go with a run's number."""
     outcome = {"floor": FLOOR, "diverged": DIVERGED}.get(sample.outcome, "")
-    return outcome + ("" if sample.reported == VALIDATION else TAIL)
+    return outcome + {VALIDATION: "", "external": EXTERNAL}.get(sample.reported, TAIL)
 
 
 def sample_text(sample: Sample, digits: int, signed: bool = False) -> str:

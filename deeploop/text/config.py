@@ -48,6 +48,38 @@ class Files(Section):
     when absent."""
 
 
+class Hub(Section):
+    """Which files of a data set on the Hugging Face hub are a corpus: a rule, not a list."""
+
+    repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    """Data set, e.g. `HuggingFaceFW/fineweb-edu`."""
+    revision: str = Field(pattern=r"^[0-9a-f]{40}$")
+    """Commit. A branch or a tag moves, and the corpus with it."""
+    files: tuple[str, ...] = Field(min_length=1)
+    """Globs of paths in the data set; the files are read in the order of their paths."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Fetch the first files that hold so many tokens, by their own count and an end-of-text
+    token a document; all files when absent."""
+    token_count: str = "token_count"
+    """Parquet column with a document's GPT-2 tokens, which `max_tokens` is held against."""
+
+
+class Fetched(Section):
+    """Text that the stage `fetch_text` has fetched."""
+
+    kind: Literal["fetched"]
+    run: str
+    """A run of `fetch_text`."""
+    format: TextFormat = "auto"
+    """As of `files`."""
+    text: str = "text"
+    """Column or key that holds a document's text."""
+    id: str | None = None
+    """Column or key whose hash decides a document's split; the text itself when absent."""
+    separator: str | None = Field(default=None, min_length=1)
+    """As of `files`."""
+
+
 class Shards(Section):
     """Ready-made token shards in llm.c's format, tokenized by somebody else."""
 
@@ -58,7 +90,7 @@ class Shards(Section):
     """Globs of the validation shards."""
 
 
-Source = Annotated[Docstrings | Files | Shards, Field(discriminator="kind")]
+Source = Annotated[Docstrings | Files | Fetched | Shards, Field(discriminator="kind")]
 
 
 class TextExecution(Section):
@@ -66,6 +98,9 @@ class TextExecution(Section):
 
     workers: int = Field(default=1, gt=0)
     """Processes."""
+    backend: Literal["tiktoken", "fast"] = "tiktoken"
+    """What encodes GPT-2's BPE. `fast` is gigatoken, an optional package, checked against
+    tiktoken on a sample; the ids are the same."""
     tokenizer_files: str | None = None
     """Folder with GPT-2's encoder.json and vocab.bpe, when they are not to be looked for."""
 
@@ -75,9 +110,9 @@ class Corpus(Section):
 
     source: Source
     tokenizer: Literal["bytes", "gpt2"] = "gpt2"
-    validation_tokens: int = Field(gt=0)
+    validation_tokens: int = Field(ge=0)
     """Size of the validation split, to the nearest document above; with `shards`, the least
-    that they must hold."""
+    that they must hold. 0 for no validation, which training needs."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Stop before the document that would exceed so many tokens, over both splits; with
     `shards`, read so many training tokens."""
@@ -104,7 +139,7 @@ class Corpus(Section):
 
 
 def _resolve_source(
-    source: Docstrings | Files | Shards, project: Path, key: str
+    source: Docstrings | Files | Fetched | Shards, project: Path, key: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     if isinstance(source, Docstrings):
         versions = [[name, _public_version(name, key)] for name in source.packages]
@@ -112,6 +147,8 @@ def _resolve_source(
     if isinstance(source, Files):
         how = source.model_dump(exclude={"paths"})
         return how, _matches(source.paths, project, f"{key}.paths")
+    if isinstance(source, Fetched):
+        return source.model_dump(exclude={"run"}), ()
     train = _matches(source.train, project, f"{key}.train")
     validation = _matches(source.validation, project, f"{key}.validation")
     return {"kind": source.kind, "train_files": len(train)}, (*train, *validation)

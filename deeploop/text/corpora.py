@@ -92,16 +92,15 @@ class FileUnit:
     def documents(self) -> Iterator[Document]:
         """Yield the documents of each file, as they are: copies are kept."""
         for file in self.files:
-            for identity, text in read_documents(file, self.format):
-                yield Document(id=identity, text=text)
+            yield from map(Document._make, read_documents(file, self.format))
 
 
 def open_units(source: Mapping[str, Any], files: Sequence[Path]) -> list[Unit]:
     """Return the units of a source as `Corpus.resolve` describes it.
 
     Args:
-        source: the resolved source, of kind `docstrings` or `files`.
-        files: the user's files, in the order in which they are read.
+        source: the resolved source, of kind `docstrings`, `files` or `fetched`.
+        files: the files, in the order in which they are read.
     """
     if source["kind"] == "docstrings":
         return [DocstringUnit(tuple((name, version) for name, version in source["packages"]))]

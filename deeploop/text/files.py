@@ -72,12 +72,43 @@ def _parquet(path: Path, layout: FileFormat) -> Iterator[tuple[str, str]]:
         with ParquetFile(path) as table:
             _require_columns(path, wanted, table.schema_arrow.names)
             row = 0
-            for batch in table.iter_batches(batch_size=PARQUET_ROWS, columns=wanted):
-                columns = [batch.column(name).to_pylist() for name in wanted]
-                for text, identity in zip(columns[0], columns[-1], strict=True):
-                    row += 1
-                    yield _checked(identity, text, f"{path}, row {row}", layout)
+            for batch in table.iter_batches(
+                batch_size=PARQUET_ROWS, columns=wanted, use_threads=False
+            ):
+                yield from _rows(batch, f"{path}, row", row, layout)
+                row += len(batch)
     except pa.ArrowException as error:
+        raise UserError(f"{path} is damaged or no Parquet file: {_one_line(error)}") from error
+
+
+def _rows(batch: Any, where: str, begin: int, layout: FileFormat) -> Iterator[tuple[str, str]]:
+    import pyarrow as pa
+
+    texts, ids = batch.column(layout.text), batch.column(layout.id or layout.text)
+    pairs = zip(ids.to_pylist(), texts.to_pylist(), strict=True)
+    if all(pa.types.is_string(c.type) and c.null_count == 0 for c in (texts, ids)):
+        yield from pairs  # documents are many, and there is nothing to look for in each
+        return
+    for row, (identity, text) in enumerate(pairs, start=begin + 1):
+        yield _checked(identity, text, f"{where} {row}", layout)
+
+
+def column_sum(path: Path, name: str) -> tuple[int, int]:
+    """Return the sum over a Parquet file's integer column, and the number of its rows.
+
+    Raises:
+        UserError: no Parquet file, damaged, or without the column.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as table:
+            _require_columns(path, [name], table.schema_arrow.names)
+            total = compute.sum(table.read([name]).column(name).cast(pa.int64())).as_py()
+            return total or 0, table.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path} is damaged or no Parquet file: {_one_line(error)}") from error
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from deeploop.errors import Interrupted
+from deeploop.fileio import sha256_file
 from deeploop.text.shards import Tokens, part_name, write_part
-from deeploop.text.units import file_sha256, writing
+from deeploop.text.units import writing
 
 PART_TOKENS = 2**30
 """A longer unit becomes several parts: the format's header counts in 31 bits."""
@@ -45,10 +46,10 @@ def write_split(
     total = 0
     for index, chunks in enumerate(contents.parts):
         if stop():
-            raise Interrupted("tokenization was stopped; finished files are kept")
+            raise Interrupted("it was stopped while shards were copied")
         path = folder / part_name(split, index)
         with writing(path.with_name(path.name + ".tmp")):
             tokens = write_part(path, chunks)
         total += tokens
-        written.append({"file": path.name, "tokens": tokens, "sha256": file_sha256(path)})
+        written.append({"file": path.name, "tokens": tokens, "sha256": sha256_file(path)})
     return {"tokens": total, "documents": contents.documents, "parts": written}

@@ -22,12 +22,14 @@ class Split:
 
     kept: tuple[int, ...]
     """Documents kept of each unit: its first so many."""
-    threshold: np.uint64
-    """A document is validation when its hash is at most this."""
+    threshold: int | None
+    """A document is validation when its hash is at most this; none is when None."""
 
     def is_validation(self, documents: Documents) -> NDArray[np.bool_]:
         """Mark the validation documents; bool [documents]."""
-        return documents["hash"] <= self.threshold
+        if self.threshold is None:
+            return np.zeros(len(documents), dtype=np.bool_)
+        return documents["hash"] <= np.uint64(self.threshold)
 
 
 def choose_split(
@@ -36,26 +38,27 @@ def choose_split(
     """Choose the documents kept, and those of them that are validation.
 
     Args:
-        units: each unit's documents in order; DOCUMENT [documents].
-        validation_tokens: validation has at least so many tokens, and not a document more.
+        units: each unit's documents in order; DOCUMENT [documents]. Looked at one at a time.
+        validation_tokens: validation has at least so many tokens, and not a document more; 0 for
+            no validation.
         max_tokens: the kept documents have at most so many tokens; all are kept when None.
 
     Raises:
         UserError: there are no documents, or none would be left for training.
     """
     kept = _kept(units, max_tokens)
-    documents = [unit[:count] for unit, count in zip(units, kept, strict=True)]
-    total = sum(int(unit["tokens"].sum(dtype=np.int64)) for unit in documents)
+    total = sum(_tokens(unit[:count]) for unit, count in zip(units, kept, strict=True))
     if total == 0:
         raise UserError("the corpus is empty: no document was found (or max_tokens is too small)")
-    threshold = _threshold(documents, validation_tokens)
-    if threshold is None or all((unit["hash"] <= threshold).all() for unit in documents):
-        count = sum(kept)
+    if validation_tokens == 0:
+        return Split(kept, None)
+    lowest = _lowest(units, kept, validation_tokens)
+    if _tokens(lowest) < validation_tokens or len(lowest) == sum(kept):
         raise UserError(
             f"validation_tokens ({validation_tokens}) leaves nothing to train on: the corpus has "
-            f"{total} tokens in {count} documents, and documents are never cut"
+            f"{total} tokens in {sum(kept)} documents, and documents are never cut"
         )
-    return Split(kept, threshold)
+    return Split(kept, int(lowest["hash"][-1]))
 
 
 def _kept(units: Sequence[Documents], max_tokens: int | None) -> tuple[int, ...]:
@@ -73,14 +76,16 @@ def _kept(units: Sequence[Documents], max_tokens: int | None) -> tuple[int, ...]
     return tuple(kept)
 
 
-def _threshold(units: Sequence[Documents], wanted: int) -> np.uint64 | None:
-    """Return the largest of the smallest hashes whose documents have `wanted` tokens."""
-    lowest = np.empty(0, dtype=DOCUMENT)
-    for unit in units:
-        joined = np.concatenate([lowest, unit])
+def _lowest(units: Sequence[Documents], kept: Sequence[int], wanted: int) -> Documents:
+    """Return the documents with the smallest hashes that have `wanted` tokens, in that order."""
+    lowest: Documents = np.empty(0, dtype=DOCUMENT)
+    for unit, count in zip(units, kept, strict=True):
+        joined = np.concatenate([lowest, unit[:count]])
         joined = joined[np.argsort(joined["hash"], kind="stable")]
         ends = np.cumsum(joined["tokens"], dtype=np.int64)
         lowest = joined[: int(np.searchsorted(ends, wanted)) + 1]
-    if lowest["tokens"].sum(dtype=np.int64) < wanted:
-        return None
-    return np.uint64(lowest["hash"][-1])
+    return lowest
+
+
+def _tokens(documents: Documents) -> int:
+    return int(documents["tokens"].sum(dtype=np.int64))

