@@ -28,6 +28,7 @@ from deeploop.nn.hrm_weights import OTHER_BUILD, load_model
 from deeploop.progress import Progress
 from deeploop.training.config import Execution
 from deeploop.training.hrm_task import to_batch
+from deeploop.training.launch import launched, run_processes, work_off
 from deeploop.training.puzzle_order import PuzzleRows
 from deeploop.training.world import World, joined
 
@@ -65,6 +66,8 @@ def predict_arc(
 ) -> None:
     """Predict every row of the test split and write `predictions.parquet`.
 
+    With `execution.processes` above one, torchrun does it in as many processes of their own.
+
     Args:
         model_folder: outputs of a training, or of `deeploop hrm import`.
         data_folder: outputs of `build_arc`.
@@ -83,16 +86,24 @@ def predict_arc(
     settings = dict(execution)
     batch_rows = int(settings.pop("batch_rows", 256))
     run = Execution.model_validate(settings)
+    if run.processes > 1 and not launched():
+        paths = {"model_folder": model_folder, "data_folder": data_folder, "folder": folder}
+        paths |= {"work": work, "telemetry": telemetry}
+        values = {"execution": dict(execution), "label": label}
+        run_processes("deeploop.evaluation.hrm_prediction", paths, values, run, work, stop)
+        return
     with joined(run) as world:
         model = load_model(model_folder, world.device)
         check_fit(model, data, model_folder)
         model.compile_as(run.compile)
-        predict_parts(model, data, work, world, batch_rows, telemetry, stop, label)
-        world.barrier()
-        if world.is_first:
-            found = collected(data, work)
-            write_predictions(folder / PREDICTIONS_FILE, data, found.tokens, found.halting)
-        world.barrier()
+        finished = predict_parts(model, data, work, world, batch_rows, telemetry, stop, label)
+        unfinished = world.sum(torch.full((1,), float(not finished), device=world.device))
+        if unfinished.item():
+            raise Interrupted(f"{label}: finished parts are kept, rerun to go on")
+        with world.together():
+            if world.is_first:
+                found = collected(data, work)
+                write_predictions(folder / PREDICTIONS_FILE, data, found.tokens, found.halting)
 
 
 def check_fit(model: HRM, data: ArcRows, source: Path) -> None:
@@ -124,17 +135,21 @@ def predict_parts(
     telemetry: Path,
     stop: Callable[[], bool],
     label: str,
-) -> None:
+) -> bool:
     """Predict this process's share of the parts that are not in `work` yet.
 
-    Raises:
-        Interrupted: asked to stop; finished parts stay.
+    Returns whether it came to the end. Only the first process is asked to stop; it tells the
+    others by a file, because they are not at the same batch.
     """
+    told = work / "stop"
+    if world.is_first:
+        told.unlink(missing_ok=True)
+    world.barrier()
     batch_rows = min(batch_rows, data.count)
     mine = range(0, data.count, PART_ROWS)[world.rank :: world.size]
     missing = [start for start in mine if _read_part(work, start, data) is None]
-    done = sum(len(_part(start, data)) for start in mine if start not in missing)
     total = sum(len(_part(start, data)) for start in mine)
+    done = total - sum(len(_part(start, data)) for start in missing)
     with Progress(label, total, "puzzles", done, enabled=world.is_first) as progress:
         for start in missing:
             rows = _part(start, data)
@@ -142,16 +157,19 @@ def predict_parts(
             for count in answered(model, data, rows, batch_rows, world.device, answers):
                 progress.advance(count)
                 if stop():
-                    raise Interrupted(f"{label}: {progress.done} of {total} rows, rerun to go on")
+                    told.touch()
+                if told.exists():
+                    return False
             _write_part(work, start, answers)
             if world.is_first:
-                line = {
-                    "time": time.time(),
-                    "rows": progress.done,
-                    "rows_per_second": progress.rate,
-                }
-                with telemetry.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
+                _write_rate(telemetry, progress)
+    return True
+
+
+def _write_rate(telemetry: Path, progress: Progress) -> None:
+    line = {"time": time.time(), "rows": progress.done, "rows_per_second": progress.rate}
+    with telemetry.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def answered(
@@ -225,3 +243,7 @@ def _read_part(work: Path, start: int, data: ArcRows) -> tuple[np.ndarray, np.nd
         return None
     whole = tokens.shape == (len(_part(start, data)), data.tokens)
     return (tokens, halting) if whole and len(halting) == len(tokens) else None
+
+
+if __name__ == "__main__":
+    work_off(predict_arc)

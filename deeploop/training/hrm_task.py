@@ -257,9 +257,9 @@ def train_hrm(
                 log.info(line)
         trainer = Trainer(task, world, run, work, label, stop)
         trainer.train(telemetry)
-        if world.is_first:
-            _write_outputs(trainer, task, folder)
-        world.barrier()
+        with world.together():
+            if world.is_first:
+                _write_outputs(trainer, task, folder)
 
 
 def sized(model: Mapping[str, Any], data: PuzzleRows) -> HRMConfig:
