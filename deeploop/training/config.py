@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from deeploop.errors import UserError
 from deeploop.stage import Section
 
 
@@ -72,6 +73,8 @@ class Execution(Section):
 
     processes: int = Field(default=1, gt=0)
     """Processes (GPUs), over all nodes."""
+    nodes: int = Field(default=1, gt=0)
+    """More than one needs a Slurm job."""
     micro_batch: int | None = Field(default=None, gt=0)
     """Sequences a device takes at once; chosen to fit `batch_sequences` when absent."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -85,3 +88,17 @@ class Execution(Section):
     log_every_steps: int = Field(default=10, gt=0)
     budget_minutes: float | None = Field(default=None, gt=0)
     """Stop in order (exit 75, resumable) after so long."""
+
+
+def rows_each(rows: int, processes: int) -> int:
+    """Return how many rows of a batch each process takes.
+
+    Raises:
+        UserError: when the rows cannot be divided evenly.
+    """
+    if rows % processes:
+        raise UserError(
+            f"{processes} processes do not divide the {rows} rows of a batch: "
+            "choose a number of processes that does"
+        )
+    return rows // processes

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from deeploop.errors import UserError
-from deeploop.training.config import Execution
+from deeploop.errors import BuildError, UserError
+from deeploop.training.config import Execution, rows_each
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,7 @@ class World:
         Raises:
             UserError: when the rows cannot be divided evenly.
         """
-        if rows % self.size:
-            raise UserError(
-                f"{self.size} processes do not divide the {rows} rows of a batch: "
-                "choose a number of processes that does"
-            )
-        part = rows // self.size
+        part = rows_each(rows, self.size)
         return range(self.rank * part, (self.rank + 1) * part)
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -60,6 +55,24 @@ class World:
         """Wait for all processes."""
         if self.size > 1:
             dist.barrier()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Leave the block when all processes have; one that fails in it fails all.
+
+        Else the others would wait for it until a time-out.
+
+        Raises:
+            BuildError: another process failed.
+        """
+        failed = torch.zeros(1, device=self.device)
+        try:
+            yield
+        except Exception:
+            self.sum(failed.fill_(1.0))
+            raise
+        if self.sum(failed).item() > 0:
+            raise BuildError("another process of this training failed; its error tells why")
 
 
 @contextmanager
@@ -84,8 +97,12 @@ def _device(execution: Execution, local_rank: int) -> torch.device:
     if wanted == "cpu":
         torch.set_num_threads(execution.threads)
         return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise UserError("execution.device is cuda, but torch sees no GPU: use cpu or auto")
+    here, seen = int(environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+    if here > seen:  # all processes of a node say so alike: none waits for another
+        raise UserError(
+            f"{here} processes want a GPU each, but torch sees {seen}: "
+            "lower execution.processes, or set execution.device to cpu"
+        )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
     return device
