@@ -154,8 +154,8 @@ def measure_overhead(args: argparse.Namespace) -> dict[str, Any]:
 
 def ours(model: Path, batch_tokens: int) -> Any:
     from deeploop.evaluation.adapter import LoopedLM
-    from deeploop.nn.folder import open_model
     from deeploop.evaluation.scorers import LocalScorer
+    from deeploop.nn.folder import open_model
     from deeploop.text.tokenizers import load_tokenizer
 
     scorer = LocalScorer(open_model(model, "cpu"), "fp32")

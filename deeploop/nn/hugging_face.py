@@ -1,7 +1,7 @@
 """The looped GPT as a Hugging Face model: `register()`, then `AutoModelForCausalLM` opens it.
 
 The weights keep their names. The cache has a slot for every visit: `num_hidden_layers` is K * R.
-Needs transformers, an optional extra.
+Needs transformers (5.24 or newer: `cache` was named otherwise before), an optional extra.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class HubLoopedGPT(PreTrainedModel, GenerationMixin):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int = 0,
@@ -75,26 +75,25 @@ class HubLoopedGPT(PreTrainedModel, GenerationMixin):
         """Return logits [batch, length, vocab_size], and the loss where there are labels.
 
         Args:
-            input_ids: [batch, length], those after what `past_key_values` holds.
+            input_ids: [batch, length], those after what `cache` holds.
             attention_mask: [batch, held + length], 0 for padding (on the left).
-            past_key_values: earlier keys and values.
+            cache: earlier keys and values.
             labels: [batch, length], the tokens themselves, -100 where no loss is wanted.
             use_cache: return a cache to go on with.
             logits_to_keep: only of so many last positions; 0 for all.
             unused: what other models take.
         """
-        if past_key_values is None and use_cache:
-            past_key_values = DynamicCache(config=self.config)
-        start = past_key_values.get_seq_length() if past_key_values is not None else 0
+        if cache is None and use_cache:
+            cache = DynamicCache(config=self.config)
+        start = 0 if cache is None else cache.get_seq_length()
         mask = None if attention_mask is None else attention_mask.bool()
-        cache = Uncached() if past_key_values is None else past_key_values
-        states = self.model.decode(input_ids, cache, start, mask)
+        states = self.model.decode(input_ids, Uncached() if cache is None else cache, start, mask)
         logits = F.linear(states[:, -logits_to_keep:], self.lm_head.weight)
         loss = None
         if labels is not None:
             wide = logits[:, :-1].float().flatten(0, 1)
             loss = F.cross_entropy(wide, labels[:, 1:].flatten(), ignore_index=-100)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, cache=cache)
 
     def get_output_embeddings(self) -> nn.Module:
         """Return the tied head."""

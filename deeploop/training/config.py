@@ -13,7 +13,6 @@ from pydantic import Field
 from deeploop.errors import UserError
 from deeploop.stage import Section
 
-
 LoggerName = Literal["tensorboard", "wandb", "trackio"]
 
 

@@ -70,7 +70,8 @@ class Telemetry:
 
     def _report(self, step: int, values: Mapping[str, float]) -> None:
         assert self.file is not None
-        line: dict[str, Any] = {"time": time.time(), "step": step, **values}
+        position = {"time": time.time(), "step": step, "steps": self.task.steps}
+        line: dict[str, Any] = {**position, **values}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
         for logger in self.loggers:
