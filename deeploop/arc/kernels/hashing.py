@@ -65,11 +65,14 @@ def add_colour_sums(
     rows, columns = (width, height) if swaps_sides(symmetry) else (height, width)
     for lane in range(LANES):
         salt[lane] += tables.shape[side, rows, columns, lane]
+    step = np.uint64(right)
     for r in range(rows):
+        source = np.uint64(first + r * down)
         for c in range(columns):
-            colour = cells[first + r * down + c * right]
-            for lane in range(LANES):
-                sums[colour, lane] += tables.position[side, r, c, lane]
+            colour = cells[source]
+            sums[colour, 0] += tables.position[side, r, c, 0]
+            sums[colour, 1] += tables.position[side, r, c, 1]
+            source += step
 
 
 @compiled
