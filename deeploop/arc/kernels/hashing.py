@@ -7,6 +7,7 @@ colour map: with those sums at hand, the hash of a recoloured grid is ten multip
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ class HashTables(NamedTuple):
     """uint64 [10], odd."""
 
 
+@functools.cache
 def hash_tables() -> HashTables:
     """Draw the tables, always the same, from NumPy's Philox words (a stable stream, NEP 19)."""
     words = np.random.Philox(key=0xDEE9_1009)
