@@ -18,14 +18,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(
         dest="data_command", metavar="COMMAND", required=True, help="build or inspect"
     )
-    _configure_build(commands.add_parser("build", help="text to token shards, as the stage does"))
-    _configure_inspect(commands.add_parser("inspect", help="what token shards hold, and is wrong"))
+    _configure_build(
+        commands.add_parser(
+            "build",
+            help="text to token shards, as the stage does",
+            description="text to token shards, as the stage does",
+        )
+    )
+    _configure_inspect(
+        commands.add_parser(
+            "inspect",
+            help="what token shards hold, and is wrong",
+            description="what token shards hold, and is wrong",
+        )
+    )
 
 
 def _configure_build(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--source", action="append", required=True, metavar="GLOB", help="text files; repeatable")
-    add("--tokenizer", choices=("gpt2", "bytes"), default="gpt2")
+    add("--tokenizer", choices=("gpt2", "bytes"), default="gpt2", help="GPT-2 BPE, or bytes")
     add("--out", type=Path, required=True, metavar="DIR", help="where *.bin and manifest.json go")
     add("--workers", type=int, default=_cores(), help="processes; all cores if absent")
     add(
@@ -34,7 +46,12 @@ def _configure_build(parser: argparse.ArgumentParser) -> None:
         default="tiktoken",
         help="what encodes GPT-2's BPE; `fast` is gigatoken, an optional package",
     )
-    add("--format", choices=("auto", "parquet", "jsonl", "text"), default="auto")
+    add(
+        "--format",
+        choices=("auto", "parquet", "jsonl", "text"),
+        default="auto",
+        help="of the files; by their suffix when auto",
+    )
     add("--text", default="text", metavar="NAME", help="column or key of the text")
     add("--id", metavar="NAME", help="column or key that decides the split; else the text")
     add("--separator", help="where a text file is cut into documents; one document if absent")
