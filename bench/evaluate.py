@@ -158,8 +158,8 @@ def measure_overhead(args: argparse.Namespace) -> dict[str, Any]:
 
 def ours(model: Path, batch_tokens: int) -> Any:
     from deeploop.evaluation.adapter import LoopedLM
-    from deeploop.evaluation.model import open_model
     from deeploop.evaluation.scorers import LocalScorer
+    from deeploop.nn.folder import open_model
     from deeploop.text.tokenizers import load_tokenizer
 
     scorer = LocalScorer(open_model(model, "cpu"), "fp32")
@@ -168,7 +168,7 @@ def ours(model: Path, batch_tokens: int) -> Any:
 
 def theirs(model: Path, batch_size: int) -> Any:
     from bench.hflm import hflm
-    from deeploop.evaluation.model import open_model
+    from deeploop.nn.folder import open_model
 
     return hflm(open_model(model, "cpu"), "gpt2", batch_size)
 

@@ -6,6 +6,7 @@ from stages import (
     fetch_arc,
     fetch_tasks,
     fetch_text,
+    hrm_harness_check,
     p_sweep,
     predict_arc,
     report,
@@ -16,7 +17,6 @@ from stages import (
     tokenize,
     train_hrm,
     train_lm,
-    training_curves,
     vote_arc,
 )
 
@@ -31,11 +31,11 @@ REGISTRY = (
     train_hrm.STAGE,
     predict_arc.STAGE,
     vote_arc.STAGE,
+    hrm_harness_check.STAGE,
     table1.STAGE,
     table2.STAGE,
     table3.STAGE,
     table4.STAGE,
     p_sweep.STAGE,
-    training_curves.STAGE,
     report.STAGE,
 )

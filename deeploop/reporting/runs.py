@@ -44,7 +44,8 @@ class Validation(_Output):
     """One validation."""
 
     step: int
-    loss: float | None
+    loss: float | None = None
+    """None where it was not finite, or where a training validates something else (HRM)."""
 
 
 class History(_Output):

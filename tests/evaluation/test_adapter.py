@@ -11,10 +11,10 @@ from bench.hflm import hflm
 from deeploop.evaluation.adapter import DegenerateScores, LoopedLM
 from deeploop.evaluation.config import PAPER_TASKS, EvaluationExecution, Precision
 from deeploop.evaluation.harness import load_tasks
-from deeploop.evaluation.model import describe, open_model
 from deeploop.evaluation.run_task import run_task
 from deeploop.evaluation.scorers import LocalScorer, open_scorer
 from deeploop.evaluation.sources import SAMPLES, task_folders
+from deeploop.nn.folder import describe, open_model
 from deeploop.text.tokenizers import load_tokenizer
 
 LONG = "The river ran past the mill and over the stones. " * 30

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deeploop.reporting.published import published
 from deeploop.stage import Draft, Stage
-from stages import p_sweep, report, table1, table2, table3, table4, training_curves
+from stages import p_sweep, report, table1, table2, table3, table4
 from tests.reporting.synthetic import (
     FLOOR,
     FakePlan,
@@ -29,7 +29,6 @@ TABLES = (
     table2.STAGE,
     table3.STAGE,
     table4.STAGE,
-    training_curves.STAGE,
     report.STAGE,
 )
 VOTES = (1, 2, 10, 100, 1000)

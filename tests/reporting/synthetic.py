@@ -104,6 +104,7 @@ def job_of(stage: str, suite: str, draft: Draft, root: Path) -> Job:
     """Return the job of a planned run whose inputs lie in `root/<stage>/<run>`."""
     folder = root / stage / draft.name
     folder.mkdir(parents=True, exist_ok=True)
+    (root / "work").mkdir(exist_ok=True)
     inputs = tuple(Input(up, run, root / up / run) for up, run in draft.inputs)
     return Job(
         suite=suite,

@@ -54,7 +54,7 @@ def test_every_output_is_the_same_bytes_in_another_process(suite: Path, tmp_path
 def test_planning_the_tables_imports_nothing_heavy() -> None:
     code = (
         "import sys; from tests.reporting.synthetic import FakePlan\n"
-        "from stages import p_sweep, report, table1, table2, table3, table4, training_curves\n"
+        "from stages import p_sweep, report, table1, table2, table3, table4\n"
         "list(table1.expand(table1.Table1Section(), FakePlan('paper', {})))\n"
         "print(*sorted({'polars', 'matplotlib', 'jinja2', 'numpy'} & set(sys.modules)))"
     )
@@ -131,7 +131,9 @@ def test_a_cell_without_a_run_is_a_dash_beside_the_published_value(tmp_path: Pat
 def test_a_suite_without_runs_of_the_group_has_no_table() -> None:
     plan = FakePlan("smoke", {"train_lm": [training_draft("tiny", "base", 0.0, 1, 0, "p_sweep")]})
     assert list(table1.expand(table1.Table1Section(), plan)) == []
-    assert list(report.expand(report.ReportSection(), plan)) == []
+    (curves,) = report.expand(report.ReportSection(), plan)
+    assert curves.params["exhibits"] == []  # nothing but training curves
+    assert list(report.expand(report.ReportSection(), FakePlan("smoke", {}))) == []
 
 
 def test_run_names_do_no_harm(tmp_path: Path) -> None:
