@@ -71,4 +71,5 @@ def open_model(
     with torch.device(device):
         model = LoopedGPT(config)
     load_weights(model, folder / weights, device)
-    return model.eval().requires_grad_(False)
+    # weights go on requiring gradients: autocast keeps bf16 copies, for all R rounds, of such only
+    return model.eval()
