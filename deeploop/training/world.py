@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import environ
 
 import torch
@@ -23,6 +23,9 @@ class World:
     device: torch.device
     rank: int = 0
     size: int = 1
+    kept: list[Tensor] = field(default_factory=list)
+    """The last flag of `together`. A gloo thread that drops a tensor's last reference wants Python's
+    lock, which this thread may hold while it ends the group and waits for that very thread."""
 
     @property
     def is_first(self) -> bool:
@@ -67,6 +70,7 @@ class World:
             BuildError: another process failed.
         """
         failed = torch.zeros(1, device=self.device)
+        self.kept[:] = [failed]
         try:
             yield
         except Exception:
