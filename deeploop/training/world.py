@@ -24,8 +24,8 @@ class World:
     rank: int = 0
     size: int = 1
     kept: list[Tensor] = field(default_factory=list)
-    """The last flag of `together`. A gloo thread that drops a tensor's last reference wants Python's
-    lock, which this thread may hold while it ends the group and waits for that very thread."""
+    """The last flag of `together`. A gloo thread that drops the last reference to a tensor wants
+    Python's lock, which this thread may hold while it ends the group and waits for that thread."""
 
     @property
     def is_first(self) -> bool:
@@ -105,7 +105,7 @@ def _determinism(wanted: bool) -> Iterator[None]:
     """Ask for kernels that sum in a fixed order; a kernel that has none warns and runs."""
     environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     before = torch.are_deterministic_algorithms_enabled()
-    torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing uninitialised
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(wanted, warn_only=True)
     try:
         yield
