@@ -44,6 +44,8 @@ class Cost(Section):
     nodes: int = Field(default=1, ge=1)
     gpu_hours: dict[int, float] = {}
     """Loops -> GPU-hours of a whole run."""
+    micro_batch: dict[int, int] = {}
+    """Loops -> sequences a GPU takes at once, unless `execution` says so (docs/training.md)."""
     source: Literal["paper", "ours"] = "ours"
     """Where the estimate comes from."""
     memory_gb: float = Field(default=64.0, gt=0)
@@ -210,7 +212,7 @@ def _draft(
         inputs=tuple(inputs),
         files=files,
         resources=_resources(section, group, backbone, loops),
-        execution=_execution(section, backbone, training),
+        execution=_execution(section, backbone, loops, training),
         version=section.version + override.version - 1,
         groups=(purpose,),
         cell=cell,
@@ -275,11 +277,14 @@ def _resources(section: TrainLMSection, group: Group, backbone: str, loops: int)
     )
 
 
-def _execution(section: TrainLMSection, backbone: str, training: Training) -> Mapping[str, Any]:
+def _execution(
+    section: TrainLMSection, backbone: str, loops: int, training: Training
+) -> Mapping[str, Any]:
     execution = resolved(section.execution)
     cost = section.costs.get(backbone, Cost())
     if cost.gpus:
         execution |= {"processes": cost.gpus, "nodes": cost.nodes}
+    execution["micro_batch"] = execution["micro_batch"] or cost.micro_batch.get(loops)
     rows_each(training.recipe.batch_sequences, execution["processes"])  # before it is in a queue
     return execution
 

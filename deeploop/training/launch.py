@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -95,13 +96,20 @@ def work_off(train: Callable[..., None]) -> None:
     if first:
         threading.Thread(target=_obey, args=(asked,), daemon=True).start()
         _log_as_json()
+    else:
+        log.setLevel(logging.CRITICAL)  # the first speaks for all
+    code = 0
     try:
         train(**paths, **arguments["values"], stop=asked.is_set)
     except Exception as error:
         _record(folder, error)
         if type(error).__name__ not in KNOWN:
             log.exception("rank %s failed", os.environ["RANK"])
-            raise
+            traceback.print_exc()
+            code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # all is written; torch's threads may wait for one another at a normal exit
 
 
 def command(run: Execution) -> list[str]:

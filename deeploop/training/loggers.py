@@ -6,7 +6,7 @@ All write below the run's folder and stay offline; WANDB_MODE=online is the user
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -84,7 +84,11 @@ class Trackio:
         self.run.finish()
 
 
-LOGGERS = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases, "trackio": Trackio}
+LOGGERS: Mapping[LoggerName, Callable[[Path, str], MetricLogger]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+    "trackio": Trackio,
+}
 
 
 def open_loggers(names: Sequence[LoggerName], folder: Path, run: str) -> list[MetricLogger]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -75,7 +75,7 @@ class Trainer:
             reported = Telemetry(
                 telemetry, self.task, self.world, self.execution.loggers, self.label
             )
-        with self._progress() as progress, reported as lines:
+        with self._progress() as progress, reported as lines, self._unwrapping():
             while self.step < self.task.steps:
                 values, stopping, saving = self.update()
                 if self.diverged:
@@ -95,6 +95,14 @@ class Trainer:
                 if saving:
                     self._save()
         return self.history
+
+    @contextmanager
+    def _unwrapping(self) -> Iterator[None]:
+        """Let go of DDP at the end, which else would hold the process group beyond its end."""
+        try:
+            yield
+        finally:
+            self.model = self.task.module
 
     def update(self) -> tuple[dict[str, float], bool, bool]:
         """Make one update, unless it is not finite.

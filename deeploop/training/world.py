@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import environ
 
 import torch
@@ -23,6 +23,9 @@ class World:
     device: torch.device
     rank: int = 0
     size: int = 1
+    kept: list[Tensor] = field(default_factory=list)
+    """The last flag of `together`. A gloo thread that drops the last reference to a tensor wants
+    Python's lock, which this thread may hold while it ends the group and waits for that thread."""
 
     @property
     def is_first(self) -> bool:
@@ -67,6 +70,7 @@ class World:
             BuildError: another process failed.
         """
         failed = torch.zeros(1, device=self.device)
+        self.kept[:] = [failed]
         try:
             yield
         except Exception:
@@ -101,7 +105,7 @@ def _determinism(wanted: bool) -> Iterator[None]:
     """Ask for kernels that sum in a fixed order; a kernel that has none warns and runs."""
     environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     before = torch.are_deterministic_algorithms_enabled()
-    torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing uninitialised
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(wanted, warn_only=True)
     try:
         yield

@@ -5,18 +5,21 @@ import math
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from deeploop.errors import BuildError, Interrupted, UserError
 from deeploop.nn import gpt
+from deeploop.text.shards import part_name, write_part
 from deeploop.training.checkpoint import sha256
 from deeploop.training.language_model import train_language_model
 from tests.training.stopping import train_until_signalled
@@ -257,6 +260,17 @@ def test_tokens_beyond_the_vocabulary(tokens: Path, place: Place, params: Params
     wanted["model"]["backbone"]["vocab_size"] = 16
     with pytest.raises(UserError, match="vocabulary"):
         place.train(tokens, wanted)
+
+
+@pytest.mark.parametrize(("held", "message"), [(0, "hold no tokens"), (16, "are too few: 16")])
+def test_token_files_that_cannot_fill_a_window(
+    tokens: Path, tmp_path: Path, place: Place, params: Params, held: int, message: str
+) -> None:
+    folder = tmp_path / "tokens"
+    shutil.copytree(tokens, folder, ignore=shutil.ignore_patterns("train-*"))
+    write_part(folder / part_name("train", 0), [np.zeros(held, dtype=np.uint16)])
+    with pytest.raises(UserError, match=message):
+        place.train(folder, params())
 
 
 def test_missing_tokens(tmp_path: Path, place: Place, params: Params) -> None:
