@@ -43,15 +43,18 @@ def expand(section: ReportSection, plan: Planned) -> Iterator[Draft]:
 
 def run(job: Job) -> None:
     """Write `index.html`, `report.md`, `tables/` and `figures/`."""
-    from deeploop.reporting import curves
-    from deeploop.reporting.pages import Source, build
+    from deeploop.reporting import curves, rule_table
+    from deeploop.reporting.pages import Page, Source, build
     from deeploop.reporting.runs import placed_runs
+    from deeploop.reporting.statement import statement
 
     sources = [Source(name, job.input(name).folder) for name in job.params["exhibits"]]
     if runs := placed_runs(job):
-        curves.build(runs, job.work)
-        sources.append(Source(curves.NAME, job.work))
-    build(sources, job.params["title"], job.params["suite"], job.folder)
+        sources.append(Source(curves.NAME, curves.build(runs, job.work / curves.NAME)))
+    sources.insert(0, Source(rule_table.NAME, rule_table.build(job.work / rule_table.NAME)))
+    suite = job.params["suite"]
+    page = Page(title=job.params["title"], suite=suite, statement=statement(suite))
+    build(sources, page, job.folder)
 
 
 STAGE = Stage(

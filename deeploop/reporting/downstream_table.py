@@ -63,18 +63,23 @@ def downstream_table(runs: Sequence[PlacedRun], beside: str) -> DownstreamTable:
         beside: Published backbone to show beside a backbone that the paper does not have.
     """
     paper = published()
-    evaluations = tuple((run, run.evaluation()) for run in runs)
+    evaluations = tuple((run, run.evaluation()) for run in runs if run.done)
+    pending = [_model(run) for run in runs if not run.done]
     models = _models(runs)
-    shots = tuple(sorted({count for _, found in evaluations for count in found.shots}))
+    own = paper.downstream.tables
+    measured = {count for _, found in evaluations for count in found.shots}
+    shots = tuple(sorted(measured or own[beside].shots))
     tasks = ordered(
-        [task for _, found in evaluations for by_task in found.shots.values() for task in by_task],
+        [task for _, found in evaluations for by_task in found.shots.values() for task in by_task]
+        or paper.downstream.tasks,
         paper.downstream.tasks,
     )
-    own = paper.downstream.tables
     counterparts = {backbone: backbone if backbone in own else beside for backbone, *_ in models}
     columns = (*tasks, AVERAGE)
     cells = {
-        (model, count, column): _cell(evaluations, model, count, column, counterparts[model[0]])
+        (model, count, column): _cell(
+            evaluations, pending.count(model), model, count, column, counterparts[model[0]]
+        )
         for model in models
         for count in shots
         for column in columns
@@ -96,6 +101,7 @@ def _models(runs: Sequence[PlacedRun]) -> tuple[Model, ...]:
 
 def _cell(
     evaluations: Sequence[tuple[PlacedRun, EvaluationMetrics]],
+    pending: int,
     model: Model,
     shots: int,
     column: str,
@@ -115,7 +121,7 @@ def _cell(
         if _model(run) == model and shots in found.shots
     )
     expected = published().accuracy(beside, shots, rule, loops, column)
-    return Cell(where=place, samples=samples, published=expected)
+    return Cell(where=place, samples=samples, published=expected, pending=pending)
 
 
 def _sample(run: PlacedRun, tasks: Mapping[str, TaskAccuracy], column: str) -> Sample:
@@ -216,6 +222,8 @@ def _notes(table: DownstreamTable) -> tuple[str, ...]:
             for task in t.values()
         }
     )
+    if not items:
+        return ()
     count = f"{items[0]:,}" if items[0] == items[-1] else f"{items[0]:,} to {items[-1]:,}"
     notes = [
         f"{count} items a task. With the fewest, one item is {100 / items[0]:.2g} points. Guessing "
