@@ -27,6 +27,20 @@ PEAK_FLOPS = 989.4e12
 
 _RATE = "_per_second"
 
+_PROVENANCE: Mapping[str, Any] = {
+    "code": "?",
+    "finished": "?",
+    "git_commit": "?",
+    "git_dirty": False,
+    "peak_memory_mb": None,
+    "resumed": False,
+    "seconds": None,
+    "slurm_job": "",
+}
+"""What older or damaged records may lack."""
+
+_ENTRY: Mapping[str, Any] = dict.fromkeys(("key", "store", "spec_sha256", "manifest_sha256"), "?")
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -100,16 +114,17 @@ def run_record(root: Path, run: Run, folder: Path | None, problem: str) -> RunRe
         run=run,
         state="done" if done else problem or "pending",
         ended=_ended(run, folder),
-        provenance=_mapping(at / "provenance.json") if done else {},
-        entry=_mapping(at / "entry.json") if done else {},
-        lineage=_mapping(at / "lineage.json") if done else {},
+        provenance=_mapping(at / "provenance.json", _PROVENANCE) if done else {},
+        entry=_mapping(at / "entry.json", _ENTRY) if done else {},
+        lineage=_mapping(at / "lineage.json", {"outputs": {}}) if done else {},
         rates=_rates(at / "telemetry.jsonl"),
     )
 
 
-def _mapping(path: Path) -> Mapping[str, Any]:
+def _mapping(path: Path, default: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Return a record over its defaults; empty when it is missing or no record."""
     value = read_json(path)
-    return value if isinstance(value, dict) else {}
+    return {**(default or {}), **value} if isinstance(value, dict) and value else {}
 
 
 def _ended(run: Run, folder: Path | None) -> str:
