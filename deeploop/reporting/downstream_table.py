@@ -8,6 +8,7 @@ from math import sqrt
 from statistics import fmean
 
 from deeploop.reporting.cells import Cell, Place, Sample
+from deeploop.reporting.downstream_pairs import Pairs, pair_groups, pairs
 from deeploop.reporting.entries import cell_entry, number
 from deeploop.reporting.exhibits import Drawing, Entry, Exhibit, Group, Row, Table
 from deeploop.reporting.names import backbone_name, rule_name, task_name
@@ -47,6 +48,8 @@ class DownstreamTable:
     """backbone -> the published backbone whose numbers stand beside it: its own, if there is."""
     cells: Mapping[tuple[Model, int, str], Cell]
     """(model, shots, task) -> cell, in percent."""
+    pairs: Pairs
+    """DeepLoop against base on the same questions."""
 
     def chance(self, column: str) -> float | None:
         """Return what guessing gets at a task or on average, in percent; None if not known."""
@@ -84,7 +87,7 @@ def downstream_table(runs: Sequence[PlacedRun], beside: str) -> DownstreamTable:
         for count in shots
         for column in columns
     }
-    return DownstreamTable(evaluations, models, shots, columns, counterparts, cells)
+    return DownstreamTable(evaluations, models, shots, columns, counterparts, cells, pairs(runs))
 
 
 def _model(run: PlacedRun) -> Model:
@@ -160,11 +163,16 @@ def exhibit(name: str, table: DownstreamTable, drawings: tuple[Drawing, ...]) ->
         about="Accuracy in percent on the eight multiple-choice tasks of the "
         "lm-evaluation-harness (acc, not acc_norm); higher is better. Avg is their unweighted "
         "mean. ± is the standard error over items for one run, the standard deviation over seeds "
-        "for several.",
+        "for several. DeepLoop − base is taken a question at a time, ± half its "
+        "95 % interval; p is McNemar's exact test of one task.",
         table=Table(
             corner="Method",
             columns=tuple(task_name(column) for column in table.columns),
-            groups=tuple(_group(b, s, table) for b in table.beside for s in table.shots),
+            groups=(
+                *(_group(b, s, table) for b in table.beside for s in table.shots),
+                *pair_groups(table.pairs, table.columns, table.beside),
+            ),
+            detail_label="paired test",
         ),
         drawings=drawings,
         findings=_findings(table),

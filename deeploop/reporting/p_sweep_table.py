@@ -108,6 +108,7 @@ def exhibit(found: Sweep, drawings: tuple[Drawing, ...]) -> Exhibit:
             corner="Exponent",
             columns=COLUMNS,
             groups=(Group(label="", rows=tuple(_row(e, paper) for e in found.exponents)),),
+            detail_label="95 % interval",
             notes=legend(sample for cell in cells for sample in cell.samples),
         ),
         drawings=drawings,
