@@ -46,7 +46,10 @@ def _key(run: PlacedRun, rule: str) -> tuple[str, int, int, str]:
 
 def _asked(run: PlacedRun) -> bool:
     """Say whether it is known which questions the model answered right."""
-    return run.folder is not None and (run.folder / SAMPLES).is_file()
+    if run.folder is None or not (run.folder / SAMPLES).is_file():
+        return False
+    shots = run.evaluation().shots.values()
+    return any(task.n for tasks in shots for task in tasks.values())  # none: it diverged
 
 
 def pair_groups(found: Pairs, columns: Sequence[str], beside: Mapping[str, str]) -> list[Group]:
