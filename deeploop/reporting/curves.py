@@ -136,7 +136,7 @@ def _draw(group: str, curves: Sequence[Curve], folder: Path) -> Drawing:
     axes.set_title(title)
     axes.set_xlabel("step")
     axes.set_ylabel("train loss")
-    axes.legend(fontsize=7.5)
+    figures.legend(axes, fontsize=7.5)
     file = f"{NAME}-{slug(group)}"
     figures.save(axes, folder, file)
     return Drawing(name=file, title=title, alt=_in_words(curves))

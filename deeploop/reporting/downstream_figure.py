@@ -34,7 +34,7 @@ def _average(name: str, backbone: str, shots: int, table: DownstreamTable, folde
     axes.set_title(title)
     axes.set_xlabel("number of loops R")
     axes.set_ylabel("accuracy (percent)")
-    axes.legend()
+    figures.legend(axes)
     file = f"{name}-{slug(backbone)}-average-{shots}-shot"
     figures.save(axes, folder, file)
     alt = f"{shots}-shot average accuracy against R. {_in_words(backbone, shots, table)}."

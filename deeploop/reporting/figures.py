@@ -116,6 +116,12 @@ def crosses(
     )
 
 
+def legend(axes: Axes, **options: Any) -> None:
+    """Add a legend where there is something to name."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(**options)
+
+
 def published_line(
     axes: Axes, x: list[float], y: list[float], color: str, marker: str, label: str
 ) -> None:

@@ -106,7 +106,7 @@ def _finish(axes: Axes, title: str, loops: Sequence[int]) -> None:
     axes.set_xlabel("number of loops R")
     axes.set_ylabel("validation loss (nats per token)")
     axes.set_xticks(list(loops))
-    axes.legend()
+    figures.legend(axes)
 
 
 def _in_words(backbone: str, table: LossTable) -> str:

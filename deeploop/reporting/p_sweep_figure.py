@@ -95,7 +95,7 @@ def _finish(axes: Axes, title: str, ticks: Sequence[float]) -> None:
     axes.set_ylabel("loss (nats per token)")
     axes.set_xticks(list(ticks), [f"{p:g}" for p in ticks])
     axes.margins(y=0.16)
-    axes.legend()
+    figures.legend(axes)
 
 
 def _in_words(found: Sweep) -> str:

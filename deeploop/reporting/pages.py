@@ -20,6 +20,7 @@ from deeploop.reporting.published import published
 from deeploop.reporting.slips import Slip, slips
 from deeploop.reporting.statement import Statement
 from deeploop.reporting.tables import to_markdown
+from deeploop.reporting.views import write_views
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "reports" / "templates"
 RECORDS_PAGE = "runs.html"
@@ -72,6 +73,7 @@ def build(sources: Sequence[Source], page: Page, folder: Path) -> None:
         _copy_files(source.folder, folder)
     judged, found = _judged(exhibits), slips(published())
     _write_claims(judged, found, folder)
+    write_views(exhibits, folder / "tables")
     context = {
         "page": page,
         "paper": published(),

@@ -12,6 +12,7 @@ from deeploop.plan import Plan, Run
 from deeploop.reporting import curves, make, rule_table
 from deeploop.reporting.artifacts import write_exhibit
 from deeploop.reporting.data_identity import data_sets
+from deeploop.reporting.drafts import EXHIBITS
 from deeploop.reporting.exhibits import Exhibit
 from deeploop.reporting.health import Finding, examine
 from deeploop.reporting.pages import RECORDS_PAGE, Page, Source, build, page_environment
@@ -71,7 +72,7 @@ def _title(plan: Plan) -> str:
 def _sources(plan: Plan, findings: Findings, work: Path, faults: list[str]) -> list[Source]:
     """Make every exhibit of the suite anew from the runs that are done."""
     found = [Source(rule_table.NAME, rule_table.build(work / rule_table.NAME))]
-    for name in ("table1", "p_sweep", "table2", "table4", "table3"):
+    for name in EXHIBITS:
         for run in plan.of(name):
             folder = work / name
             folder.mkdir()

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from deeploop.reporting import make, rule_table
 from deeploop.reporting.artifacts import write_exhibit
+from deeploop.reporting.drafts import EXHIBITS
 from deeploop.reporting.entries import ABSENT
 from deeploop.reporting.exhibits import Entry, Exhibit, Group, Row, Table
 from deeploop.reporting.pages import Page, Source, build
@@ -37,7 +38,7 @@ def build_published(folder: Path) -> None:
 
 def _exhibits(paper: Published, root: Path) -> Iterator[tuple[Exhibit, Path]]:
     """Yield each table over places without runs, and the folder of its figures."""
-    for name in ("table1", "p_sweep", "table2", "table4", "table3"):
+    for name in EXHIBITS:
         (root / name).mkdir()
     yield make.losses(_loss_places(paper), "", root / "table1"), root / "table1"
     yield make.p_sweep(_p_places(paper), root / "p_sweep"), root / "p_sweep"

@@ -28,7 +28,7 @@ def draw(table: VotesTable, folder: Path) -> tuple[Drawing, ...]:
         axes.set_title(TITLE)
         axes.set_xlabel("votes K")
         axes.set_ylabel("puzzles solved (percent)")
-        axes.legend()
+        figures.legend(axes)
         figures.save(axes, folder, name)
     return (Drawing(name=name, title=TITLE, alt=_in_words(table)),)
 
