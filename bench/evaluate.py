@@ -168,9 +168,8 @@ def ours(model: Path, batch_tokens: int) -> Any:
 
 def theirs(model: Path, batch_size: int) -> Any:
     from bench.hflm import hflm
-    from deeploop.nn.folder import open_model
 
-    return hflm(open_model(model, "cpu"), "gpt2", batch_size)
+    return hflm(model, "gpt2", batch_size)
 
 
 def instant() -> Any:

@@ -1,47 +1,29 @@
-"""The harness's own adapter over one of our models, as an oracle."""
+"""The harness's own adapter over the Hugging Face export of a model: what we compare to."""
 
 from __future__ import annotations
 
+import tempfile
 from importlib.metadata import distribution
-from typing import Any
+from pathlib import Path
 
-import torch
 from lm_eval.models.huggingface import HFLM
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedTokenizerFast
-from transformers.modeling_outputs import CausalLMOutput
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from deeploop.nn.gpt import LoopedGPT
-
-
-class AsTransformer(nn.Module):
-    """What HFLM asks of a module: a config, a device, and logits of whole sequences."""
-
-    def __init__(self, model: LoopedGPT) -> None:
-        super().__init__()
-        self.model = model
-        self.config = PretrainedConfig(model_type="gpt2")
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.model.embedding.device
-
-    def tie_weights(self) -> None:
-        """Nothing to do: there is one matrix."""
-
-    def forward(self, tokens: Tensor, **kwargs: Any) -> CausalLMOutput:
-        """Return logits of whole sequences."""
-        return CausalLMOutput(logits=self.model.logits(tokens))
+from deeploop.nn.folder import describe
+from deeploop.nn.hugging_face import export, register
 
 
-def hflm(model: LoopedGPT, tokenizer: str, batch_size: int = 8) -> HFLM:
-    """Return HFLM on a model, with full logits and a Hugging Face tokenizer."""
+def hflm(folder: Path, tokenizer: str, batch_size: int = 8) -> HFLM:
+    """Return HFLM on the export of a model folder, with a Hugging Face tokenizer."""
+    register()
+    with tempfile.TemporaryDirectory() as exported:
+        export(folder, Path(exported))
+        model = AutoModelForCausalLM.from_pretrained(exported).eval()
     return HFLM(
-        pretrained=AsTransformer(model.eval()),
+        pretrained=model,
         tokenizer=_bytes() if tokenizer == "bytes" else _gpt2(),
-        max_length=model.config.backbone.context_length,
+        max_length=describe(folder).window,
         batch_size=batch_size,
     )
 

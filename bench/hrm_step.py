@@ -1,7 +1,7 @@
 """HRM's training step and evaluation, beside a plain implementation of the published structure.
 
-    python bench/hrm_step.py                      # CPU, one thread, ARC's shape
-    python bench/hrm_step.py --device cuda --rows 96 --precision bf16 --compile block
+    python -m bench.hrm_step                    # CPU, one thread, ARC's shape
+    python -m bench.hrm_step --device cuda --rows 96 --precision bf16 --compile block
 
 Both sides run in separate processes, in turn; the medians of steps per CPU-second (on a GPU per
 second) are compared, and 'undecided' is said where the ranges overlap around equality. Then both
@@ -55,7 +55,7 @@ def parsed() -> argparse.Namespace:
 
 def run_child(what: str, side: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run one measurement in a process of its own and return what it printed."""
-    command = [sys.executable, __file__, "--child", what, side]
+    command = [sys.executable, "-P", "-m", "bench.hrm_step", "--child", what, side]
     for name in ("rows", "steps", "device", "precision", "compile"):
         command += [f"--{name}", str(getattr(options, name))]
     root = str(Path(__file__).parents[1])

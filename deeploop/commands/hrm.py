@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bring.add_argument(
         "file", type=Path, help="what the published code saved, or a safetensors file"
     )
-    bring.add_argument("--out", type=Path, required=True, help="folder to write")
+    bring.add_argument("--out", type=Path, help="folder to write; without it FILE is only checked")
     bring.add_argument("--heads", type=int, default=8, help="attention heads")
     bring.add_argument(
         "--cycles",
@@ -50,7 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     bring.add_argument(
         "--precision", choices=("bf16", "fp32"), default="bf16", help="of the forward pass"
     )
-    bring.add_argument("--identifiers", type=Path, help="identifiers.json of the build it must fit")
+    fit = bring.add_mutually_exclusive_group()
+    fit.add_argument("--build", type=Path, help="outputs of build_arc that it must fit")
+    fit.add_argument("--identifiers", type=Path, help="identifiers.json of a build it must fit")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -109,15 +111,26 @@ def _import(args: argparse.Namespace) -> int:
         "halt_max_steps": args.halt_max_steps,
         "precision": args.precision,
     }
-    if args.identifiers is not None:
-        given["identifiers"] = _count(args.identifiers)
+    given |= _sizes_to_fit(args)
     config = inferred_config(weights, given)
     model = HRM(config)
     fill(model, weights, str(args.file))
-    save_model(args.out, config, model.state_dict())
+    if args.out is not None:
+        save_model(args.out, config, model.state_dict())
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    print(f"{args.out}: {parameters:,} parameters, {config.identifiers:,} puzzle identifiers")
+    what = f"{args.out or args.file}: {parameters:,} parameters"
+    print(f"{what}, {config.identifiers:,} puzzle identifiers")
     return 0
+
+
+def _sizes_to_fit(args: argparse.Namespace) -> dict[str, int]:
+    """Return the sizes that the build named on the command line decides."""
+    if args.build is not None:
+        from deeploop.arc.rows import ArcRows
+
+        rows = ArcRows(args.build, "test")
+        return {"identifiers": rows.identifiers, "sequence_length": rows.tokens}
+    return {} if args.identifiers is None else {"identifiers": _count(args.identifiers)}
 
 
 def _count(path: Path) -> int:

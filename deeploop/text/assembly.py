@@ -1,9 +1,9 @@
 """From encoded units to the parts of both splits, each unit freed as soon as its parts are there.
 
 Parts are written in the work folder, where they outlive a kill, and linked into the output folder
-at the end. So the disk holds the tokens once, and one unit twice. A unit's parts hold for one
-split of one corpus; when anything has changed since they were written, they do not, and a unit
-that was freed must be encoded again.
+at the end; a unit out of which nothing is taken becomes a part as it is. So the disk holds the
+tokens once, and one unit twice. A unit's parts hold for one split of one corpus; when anything has
+changed since they were written, they do not, and a unit that was freed must be encoded again.
 """
 
 from __future__ import annotations
@@ -69,10 +69,7 @@ class Assembly:
             if stop():
                 raise Interrupted("tokenization was stopped; finished files are kept")
             held = self._held(task.parts_path) if task.is_freed else None
-            if held is None:
-                held = self._write(task.parts_path, self._train_parts(index))
-                task.tokens_path.unlink()
-            train.extend(held)
+            train.extend(self._free(index) if held is None else held)
         return {"train": train} | ({"validation": validation} if validation else {})
 
     def documents(self) -> dict[str, int]:
@@ -98,13 +95,39 @@ class Assembly:
     def _write(self, record: Path, parts: Iterable[Iterable[Tokens]]) -> list[Part]:
         written: list[Part] = []
         for index, chunks in enumerate(parts):
-            path = record.with_name(f"{record.name.removesuffix('.json')}-{index:02d}.bin")
+            path = record.with_name(_part_file(record, index))
             with writing(path.with_name(path.name + ".tmp")):
                 tokens = write_part(path, chunks)
                 written.append({"file": path.name, "tokens": tokens, "sha256": sha256_file(path)})
-        with writing(record.with_name(f".{record.name}.tmp")):
-            write_atomically(record, dump_json({"stamp": self.stamp, "parts": written}))
+        self._record(record, written)
         return written
+
+    def _record(self, record: Path, parts: list[Part]) -> None:
+        with writing(record.with_name(f".{record.name}.tmp")):
+            write_atomically(record, dump_json({"stamp": self.stamp, "parts": parts}))
+
+    def _free(self, index: int) -> list[Part]:
+        """Put a unit's parts in the place of its ids."""
+        task = self.tasks[index]
+        if (whole := self._whole(index)) is not None:
+            self._record(task.parts_path, [whole])
+            task.tokens_path.rename(self.work / whole["file"])
+            return [whole]
+        parts = self._write(task.parts_path, self._train_parts(index))
+        task.tokens_path.unlink()
+        return parts
+
+    def _whole(self, index: int) -> Part | None:
+        """Return a unit as a part, if nothing is taken out of it and it is not too long."""
+        task = self.tasks[index]
+        record = read_json(task.record_path)
+        documents, _ = self._kept(index)
+        if len(documents) < record["documents"] or self.split.is_validation(documents).any():
+            return None
+        if not 0 < record["tokens"] <= PART_TOKENS:
+            return None
+        name = _part_file(task.parts_path, 0)
+        return {"file": name, "tokens": record["tokens"], "sha256": record["sha256"]}
 
     def _kept(self, index: int) -> tuple[Documents, Any]:
         """Return one unit's kept documents, and where the tokens of each end."""
@@ -153,6 +176,11 @@ def place_parts(parts: Sequence[Part], work: Path, folder: Path, split: str) -> 
             (work / part["file"]).rename(target)
         placed.append({**part, "file": target.name})
     return placed
+
+
+def _part_file(record: Path, index: int) -> str:
+    """Return the name of a part in the work folder, from its unit's record."""
+    return f"{record.name.removesuffix('.json')}-{index:02d}.bin"
 
 
 def _cut(stretches: Iterator[tuple[int, int]], longest: int) -> Iterator[tuple[int, int]]:

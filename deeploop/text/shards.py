@@ -44,12 +44,12 @@ def write_part(path: Path, chunks: Iterable[Tokens]) -> int:
     count = 0
     try:
         with temporary.open("wb") as stream:
-            stream.write(_header(0))
+            stream.write(header(0))
             for chunk in chunks:
                 stream.write(chunk.astype(TOKEN, copy=False).tobytes())
                 count += len(chunk)
             stream.seek(0)
-            stream.write(_header(count))
+            stream.write(header(count))
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
@@ -58,7 +58,12 @@ def write_part(path: Path, chunks: Iterable[Tokens]) -> int:
     return count
 
 
-def _header(tokens: int) -> bytes:
+def header(tokens: int) -> bytes:
+    """Return the header of a part of so many tokens.
+
+    Raises:
+        ValueError: the format cannot count so many.
+    """
     if tokens > MAX_PART_TOKENS:
         raise ValueError(f"a part holds at most {MAX_PART_TOKENS} tokens, not {tokens}")
     words = np.zeros(256, dtype="<i4")

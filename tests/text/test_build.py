@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from deeploop.errors import BuildError, Interrupted, UserError
+from deeploop.fileio import sha256_file
 from deeploop.text import corpora
 from deeploop.text.build import build_tokens
 from deeploop.text.config import Corpus
@@ -284,6 +285,9 @@ def test_without_validation_all_is_training_in_order(tmp_path: Path) -> None:
     write_corpus(tmp_path / "in", documents)
     manifest = build(tmp_path, corpus(validation_tokens=0))
     assert list(manifest["splits"]) == ["train"]
+    for part in manifest["splits"]["train"]["parts"]:
+        assert part["sha256"] == sha256_file(tmp_path / "out" / part["file"])
+        assert part["tokens"] == len(open_part(tmp_path / "out" / part["file"]))
     train = TokenShards(tmp_path / "out", "train")
     expected = "".join("\0" + text for file in documents for text in file)
     assert ByteTokenizer().decode(train.read(0, len(train))) == expected
