@@ -74,6 +74,19 @@ class Resources:
 
 
 @dataclass(frozen=True)
+class Plot:
+    """A curve that `dvc plots show` draws from a table among a run's exported files."""
+
+    name: str
+    file: str
+    """CSV, relative to the stage's `exports`."""
+    x: str
+    y: tuple[str, ...]
+    """Columns."""
+    y_label: str
+
+
+@dataclass(frozen=True)
 class Draft:
     """One run as a stage's `expand` plans it, before names are resolved to upstream runs."""
 
@@ -94,6 +107,9 @@ class Draft:
     """What the run is for (`table1`, `p_sweep`): tables pick their rows by it."""
     cell: Mapping[str, Any] = field(default_factory=dict)
     """Where the run stands in a table: backbone, scaling, loops, seed."""
+    metrics: tuple[str, ...] = ()
+    """JSON files among the exported ones that `dvc metrics` shows. Like plots, a view only."""
+    plots: tuple[Plot, ...] = ()
 
 
 class Planned(Protocol):

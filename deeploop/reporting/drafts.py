@@ -7,6 +7,9 @@ from typing import Any
 
 from deeploop.stage import Draft
 
+EXHIBITS = ("table1", "p_sweep", "table2", "table4", "table3")
+"""The stages whose tables and figures a report shows, in its order."""
+
 RUN = "all"
 """Name of a table stage's one run."""
 

@@ -15,7 +15,7 @@ from deeploop.errors import BuildError
 from deeploop.reporting.cells import Cell
 from deeploop.reporting.record import Record
 
-Mark = Literal["", "best", "floor", "absent"]
+Mark = Literal["", "best", "floor", "absent", "pending"]
 
 
 class Entry(Record):
@@ -25,7 +25,7 @@ class Entry(Record):
     spread: str = ""
     """Spread and count that belong to `text`."""
     detail: str = ""
-    """Every seed's number, where there are several."""
+    """Every seed's number, where there are several, and what is missing."""
     published: str = ""
     difference: str = ""
     """Reproduced minus published."""

@@ -60,6 +60,20 @@ class History(_Output):
     validations: tuple[Validation, ...] = ()
 
 
+class Seen(_Output):
+    """How much a training saw: `metrics.json` of either kind of model."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    puzzles: int | None = None
+
+    @property
+    def per_step(self) -> float | None:
+        """Tokens, or puzzles, an optimizer step."""
+        count = self.puzzles if self.tokens is None else self.tokens
+        return count / self.steps if count is not None and self.steps else None
+
+
 class TaskAccuracy(_Output):
     """One task's accuracy as a share."""
 
@@ -94,23 +108,38 @@ class PlacedRun:
     """`stage/name`."""
     cell: Mapping[str, Any]
     """What the plan says of its place: backbone, scaling, p, loops, seed."""
-    folder: Path
+    folder: Path | None
+    """None while the run has no result."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has a result."""
+        return self.folder is not None
 
     def training(self) -> TrainingMetrics:
         """Read a language-model training's `metrics.json`."""
-        return read_output(self.folder / METRICS, TrainingMetrics)
+        return read_output(self._file(METRICS), TrainingMetrics)
 
     def evaluation(self) -> EvaluationMetrics:
         """Read a downstream evaluation's `metrics.json`."""
-        return read_output(self.folder / METRICS, EvaluationMetrics)
+        return read_output(self._file(METRICS), EvaluationMetrics)
 
     def vote(self) -> VoteMetrics:
         """Read a vote's `metrics.json`."""
-        return read_output(self.folder / METRICS, VoteMetrics)
+        return read_output(self._file(METRICS), VoteMetrics)
+
+    def seen(self) -> Seen:
+        """Read how much a training saw from its `metrics.json`."""
+        return read_output(self._file(METRICS), Seen)
 
     def history(self) -> History:
         """Read a training's `history.json`."""
-        return read_output(self.folder / "history.json", History)
+        return read_output(self._file("history.json"), History)
+
+    def _file(self, name: str) -> Path:
+        if self.folder is None:
+            raise BuildError(f"{self.address} has no result yet")
+        return self.folder / name
 
 
 def placed_runs(job: Job) -> list[PlacedRun]:
