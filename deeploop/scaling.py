@@ -245,7 +245,7 @@ class HierarchicalLoops:
         """Least and largest aggregate: J_H / M_g and 1 + J_L * C_L * (C_L - 1) / M_g."""
         surplus = self.sublayers["L"] * self.l_iterations * (self.l_iterations - 1)
         least = self.sublayers["H"] / self.gradient_visits
-        return least, 1 + surplus / self.gradient_visits
+        return least, (self.gradient_visits + surplus) / self.gradient_visits
 
     def bound(
         self, scaling: Mapping[Module, ScalingFamily], kappa: Mapping[Module, float]
