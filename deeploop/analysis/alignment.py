@@ -84,7 +84,7 @@ def measure(subject: Subject, batches: Iterable[Any], settings: Settings) -> dic
     if all(entry["rounds"] < 2 for entry in modules.values()):
         raise UserError("alignment needs shared blocks: no block of this model is visited twice")
     return {
-        "loss": float(np.mean([one.loss for one in found])),
+        "loss": _number(np.mean([one.loss for one in found])),
         "batches": len(found),
         "amplification": _amplification(found, settings),
         "modules": modules,
