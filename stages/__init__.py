@@ -1,7 +1,9 @@
 """The stages, in topological order."""
 
 from stages import (
+    alignment,
     build_arc,
+    check_theory,
     evaluate_lm,
     fetch_arc,
     fetch_tasks,
@@ -10,6 +12,7 @@ from stages import (
     p_sweep,
     predict_arc,
     report,
+    sweeps,
     table1,
     table2,
     table3,
@@ -32,10 +35,13 @@ REGISTRY = (
     predict_arc.STAGE,
     vote_arc.STAGE,
     measure_alignment.STAGE,
+    check_theory.STAGE,
     table1.STAGE,
     table2.STAGE,
     table3.STAGE,
     table4.STAGE,
     p_sweep.STAGE,
+    sweeps.STAGE,
+    alignment.STAGE,
     report.STAGE,
 )

@@ -9,7 +9,10 @@ from pydantic import Field
 from deeploop.reporting.drafts import PUBLISHED_FILE, RUN, rows
 from deeploop.stage import Draft, Job, Planned, Section, Stage
 
-EXHIBITS = ("table1", "p_sweep", "table2", "table4", "table3")
+EXHIBITS = (
+    *("table1", "p_sweep", "table2", "table4", "table3"),
+    *("sweeps", "alignment", "check_theory"),
+)
 """The stages whose tables and figures the report shows, in its order."""
 
 TRAININGS = ("train_lm", "train_hrm")

@@ -28,7 +28,7 @@ from deeploop.analysis.statistics import (
     norms,
 )
 from deeploop.analysis.subjects import Module, SharedMatrix, Subject
-from deeploop.analysis.visits import Aliases, visit_gradients, visited
+from deeploop.analysis.visits import Aliases, Directions, visit_gradients, visited
 from deeploop.draws import draw_seed
 from deeploop.errors import UserError
 
@@ -152,21 +152,26 @@ def _grams(subject: Subject, gradients: Mapping[str, Sequence[Aliases]]) -> dict
 def _tied_over_untied(
     subject: Subject, batch: Any, gradients: Mapping[str, Sequence[Aliases]]
 ) -> float:
-    """Return how much more the tied update changes the output: the double sum of Eq. 9 over r = t.
+    """Return how much more the tied update changes the output: Eq. 9 over its terms with r = t."""
+    tied = output_change(subject, batch, tied_update(gradients))
+    untied = output_change(subject, batch, gradients)
+    return tied / untied if untied else float("nan")
 
-    Two Jacobian-vector products: along the sum of all visits' gradients at every visit, and along
-    each visit's own gradient.
+
+def tied_update(gradients: Mapping[str, Sequence[Aliases]]) -> Directions:
+    """Return the direction that gives every visit the sum of all visits' gradients."""
+    summed: dict[str, list[Aliases]] = {}
+    for block, visits in gradients.items():
+        total = {name: torch.stack([visit[name] for visit in visits]).sum(0) for name in visits[0]}
+        summed[block] = [total] * len(visits)
+    return summed
+
+
+def output_change(subject: Subject, batch: Any, directions: Directions) -> float:
+    """Return the norm of the output's derivative along one direction a visit.
+
+    A Jacobian-vector product: sum over visits and sublayers of U_r times the visit's direction.
     """
-    tied = {
-        block: [{name: sum(visit[name] for visit in visits) for name in visits[0]}] * len(visits)
-        for block, visits in gradients.items()
-    }
-    changes = [_change(subject, batch, directions) for directions in (tied, gradients)]
-    return changes[0] / changes[1] if changes[1] else float("nan")
-
-
-def _change(subject: Subject, batch: Any, directions: Any) -> float:
-    """Return the norm of the output's derivative along one direction a visit."""
     with (
         sdpa_kernel(SDPBackend.MATH),  # the fused kernels have no forward derivative
         forward_ad.dual_level(),
