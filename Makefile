@@ -1,8 +1,9 @@
 # make demo    set everything up and rebuild a small paper, end to end, in minutes
 # make test    the tests
 # make test-slow   minutes of CPU more: ARC data sets at full size
+# make kill-test   kills each engine fifty times at random moments
 # make check   lint, format, types
-.PHONY: demo test test-slow check format clean
+.PHONY: demo test test-slow kill-test golden-keys check format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,6 +23,13 @@ test: $(INSTALLED)
 
 test-slow: $(INSTALLED)
 	python -m pytest -m slow
+
+kill-test: $(INSTALLED)
+	DEEPLOOP_TEST_KILLS=50 python -m pytest tests/workflow/test_accidents.py -k killed_at_random
+
+# After an edit that is meant to change what the paper's runs are.
+golden-keys: $(INSTALLED)
+	python -m tests.test_plan
 
 check: $(INSTALLED)
 	ruff check .

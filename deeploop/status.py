@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from deeploop.code import CodeDigests
+from deeploop.code import CACHE, CodeDigests
 from deeploop.explain import external, reasons
 from deeploop.fileio import read_json
 from deeploop.locks import holder_of
@@ -41,7 +41,7 @@ class State:
 def states(resolver: Resolver) -> Iterator[State]:
     """Yield the state of each run, in plan order."""
     home = stages_home(resolver.root)
-    code = CodeDigests({"deeploop": code_root(), "stages": home})
+    code = CodeDigests({"deeploop": code_root(), "stages": home}, resolver.root / CACHE)
     for run in resolver.plan:
         yield _state(resolver, run, code)
 

@@ -21,7 +21,7 @@ from deeploop.stage import (
     StageSection,
     resolved,
 )
-from deeploop.training.config import Execution, Recipe, Training, Validation
+from deeploop.training.config import Execution, Recipe, Training, Validation, rows_each
 
 EXPONENTS = {"base": 0.0, "deepnorm": 0.25, "deeploop": 0.5}
 """Named rules by their p (the paper's section 3)."""
@@ -210,7 +210,7 @@ def _draft(
         inputs=tuple(inputs),
         files=files,
         resources=_resources(section, group, backbone, loops),
-        execution=_execution(section, backbone),
+        execution=_execution(section, backbone, training),
         version=section.version + override.version - 1,
         groups=(purpose,),
         cell=cell,
@@ -275,10 +275,13 @@ def _resources(section: TrainLMSection, group: Group, backbone: str, loops: int)
     )
 
 
-def _execution(section: TrainLMSection, backbone: str) -> Mapping[str, Any]:
+def _execution(section: TrainLMSection, backbone: str, training: Training) -> Mapping[str, Any]:
     execution = resolved(section.execution)
-    gpus = section.costs.get(backbone, Cost()).gpus
-    return execution | {"processes": gpus or execution["processes"]}
+    cost = section.costs.get(backbone, Cost())
+    if cost.gpus:
+        execution |= {"processes": cost.gpus, "nodes": cost.nodes}
+    rows_each(training.recipe.batch_sequences, execution["processes"])  # before it is in a queue
+    return execution
 
 
 def _origins_first(drafts: Mapping[str, Draft]) -> Iterator[Draft]:

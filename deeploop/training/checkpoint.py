@@ -12,12 +12,14 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -63,6 +65,23 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     for old in _saved(folder)[KEPT:]:
         shutil.rmtree(old)
     return final
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file.
+
+    Raises:
+        OSError: when the disk is full or the file cannot be written; safetensors has an error
+            type of its own, which tells the system's number only in words.
+    """
+    try:
+        save_file(dict(tensors), path)
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(path)) from error
 
 
 def load_latest(folder: Path, identity: Mapping[str, Any]) -> Checkpoint | None:
@@ -133,7 +152,7 @@ def _write(partial: Path, checkpoint: Checkpoint) -> None:
         "identity": dict(checkpoint.identity),
         "meta": dict(checkpoint.meta),
     }
-    save_file(dict(checkpoint.tensors), partial / TENSORS)
+    write_tensors(partial / TENSORS, checkpoint.tensors)
     (partial / META).write_text(json.dumps(content, sort_keys=True))
     sums = [f"{sha256(partial / name)}  {name}\n" for name in (META, TENSORS)]
     (partial / SUMS).write_text("".join(sums))

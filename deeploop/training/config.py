@@ -10,7 +10,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from deeploop.errors import UserError
 from deeploop.stage import Section
+
+LoggerName = Literal["tensorboard", "wandb", "trackio"]
 
 
 class Recipe(Section):
@@ -72,6 +75,8 @@ class Execution(Section):
 
     processes: int = Field(default=1, gt=0)
     """Processes (GPUs), over all nodes."""
+    nodes: int = Field(default=1, gt=0)
+    """More than one needs a Slurm job."""
     micro_batch: int | None = Field(default=None, gt=0)
     """Sequences a device takes at once; chosen to fit `batch_sequences` when absent."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -81,7 +86,24 @@ class Execution(Section):
     checkpoint_rounds: bool = False
     """Recompute each round's activations in the backward pass, to save memory."""
     deterministic: bool = True
+    """Kernels that sum in a fixed order: the same bytes again on the same devices."""
     checkpoint_minutes: float = Field(default=15.0, gt=0)
     log_every_steps: int = Field(default=10, gt=0)
+    loggers: tuple[LoggerName, ...] = ()
+    """Dashboards beside the telemetry's JSON lines; offline, and each a package of its own."""
     budget_minutes: float | None = Field(default=None, gt=0)
     """Stop in order (exit 75, resumable) after so long."""
+
+
+def rows_each(rows: int, processes: int) -> int:
+    """Return how many rows of a batch each process takes.
+
+    Raises:
+        UserError: when the rows cannot be divided evenly.
+    """
+    if rows % processes:
+        raise UserError(
+            f"{processes} processes do not divide the {rows} rows of a batch: "
+            "choose a number of processes that does"
+        )
+    return rows // processes

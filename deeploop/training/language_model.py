@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -28,8 +27,10 @@ from deeploop.nn.init import table
 from deeploop.nn.weights import load_weights
 from deeploop.text.order import TrainingWindows, ValidationWindows
 from deeploop.text.shards import Tokens, TokenShards
-from deeploop.training.config import Execution, Training
+from deeploop.training.checkpoint import write_tensors
+from deeploop.training.config import Execution, Training, rows_each
 from deeploop.training.language_model_metrics import metrics, unigram_floor
+from deeploop.training.launch import launched, run_processes, work_off
 from deeploop.training.loop import Trainer, snapshot_path
 from deeploop.training.optim import adamw
 from deeploop.training.schedule import learning_rate_factor
@@ -147,6 +148,8 @@ def train_language_model(
 ) -> None:
     """Train, or go on training, and write the outputs into `folder`.
 
+    With `execution.processes` above one, torchrun does it in as many processes of their own.
+
     Args:
         params: `model` (a `GPTConfig`) and `training` (a `Training`), resolved.
         tokens_dir: outputs of the tokenize stage.
@@ -166,6 +169,13 @@ def train_language_model(
     config = GPTConfig.model_validate(params["model"])
     training = Training.model_validate(params["training"])
     run = Execution.model_validate(execution)
+    if run.processes > 1 and not launched():
+        rows_each(training.recipe.batch_sequences, run.processes)
+        paths = {"tokens_dir": tokens_dir, "folder": folder, "work": work, "telemetry": telemetry}
+        paths |= {"initial": initial} if initial is not None else {}
+        values = {"params": params, "execution": run.model_dump(), "label": label}
+        run_processes("deeploop.training.language_model", paths, values, run, work, stop)
+        return
     with joined(run) as world:
         task = LanguageModelTask(config, training, tokens_dir, world, run)
         if initial is not None:
@@ -176,9 +186,9 @@ def train_language_model(
                 log.info(line)
         trainer = Trainer(task, world, run, work, label, stop)
         trainer.train(telemetry)
-        if world.is_first:
-            _write_outputs(trainer, task, folder, floor, tokens_dir)
-        world.barrier()
+        with world.together():
+            if world.is_first:
+                _write_outputs(trainer, task, folder, floor, tokens_dir)
 
 
 def _built(config: GPTConfig, training: Training, world: World, run: Execution) -> LoopedGPT:
@@ -197,7 +207,7 @@ def _write_outputs(
     trainer: Trainer, task: LanguageModelTask, folder: Path, floor: float, tokens_dir: Path
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(dict(task.weights()), folder / "model.safetensors")
+    write_tensors(folder / "model.safetensors", task.weights())
     found = metrics(trainer.history, task.training, floor, trainer.diverged)
     found["parameters"] = sum(parameter.numel() for parameter in task.model.parameters())
     found["tokens"] = found["steps"] * task.units_per_step
@@ -222,3 +232,7 @@ def _tokenizer(tokens_dir: Path) -> str:
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, sort_keys=True, indent=1, allow_nan=False) + "\n")
+
+
+if __name__ == "__main__":
+    work_off(train_language_model)

@@ -14,13 +14,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from deeploop.errors import Interrupted, UserError
 from deeploop.progress import Progress
-from deeploop.training.checkpoint import Checkpoint, load_latest, save
+from deeploop.training.checkpoint import Checkpoint, load_latest, save, write_tensors
 from deeploop.training.config import Execution
 from deeploop.training.history import History
 from deeploop.training.optim import load_optimizer_tensors, optimizer_tensors, set_rates
@@ -72,7 +71,11 @@ class Trainer:
             self.model = DistributedDataParallel(
                 self.task.module, broadcast_buffers=False, gradient_as_bucket_view=True
             )
-        with self._progress() as progress, Telemetry(telemetry, self.task, self.world) as lines:
+        with self.world.together():
+            reported = Telemetry(
+                telemetry, self.task, self.world, self.execution.loggers, self.label
+            )
+        with self._progress() as progress, reported as lines:
             while self.step < self.task.steps:
                 values, stopping, saving = self.update()
                 if self.diverged:
@@ -85,7 +88,7 @@ class Trainer:
                 )
                 if self.step % self.execution.log_every_steps == 0:
                     lines.write(self.step, values)
-                self._keep_grid()
+                self._keep_grid(lines)
                 if stopping and self.step < self.task.steps:
                     self._save()
                     raise Interrupted(f"{self.label}: saved at step {self.step}, rerun to go on")
@@ -146,17 +149,24 @@ class Trainer:
         due = now - self.last_saved >= 60 * self.execution.checkpoint_minutes
         return [float(stopping), float(due and self.world.is_first)]
 
-    def _keep_grid(self) -> None:
+    def _keep_grid(self, lines: Telemetry) -> None:
         """Validate and keep weights where the plan asks for it."""
         if self.task.validates_after(self.step):
-            values = {"step": self.step, **self.task.validate()}
-            self.history.validations.append(values)
-            log.info("%s: %s", self.label, values)
-        if self.step in self.task.snapshot_steps and self.world.is_first:
-            path = snapshot_path(self.work, self.step)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(dict(self.task.weights()), path.with_suffix(".partial"))
-            path.with_suffix(".partial").replace(path)
+            found = self.task.validate()
+            self.history.validations.append({"step": self.step, **found})
+            lines.write_validation(self.step, found)
+            numbers = ", ".join(f"validation {name} {value:.4f}" for name, value in found.items())
+            log.info("%s: step %d: %s", self.label, self.step, numbers)
+        if self.step in self.task.snapshot_steps:
+            with self.world.together():
+                if self.world.is_first:
+                    self._snapshot()
+
+    def _snapshot(self) -> None:
+        path = snapshot_path(self.work, self.step)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_tensors(path.with_suffix(".partial"), self.task.weights())
+        path.with_suffix(".partial").replace(path)
 
     def _save(self) -> None:
         tensors = {
@@ -165,14 +175,12 @@ class Trainer:
             **_named("extra", self.task.extra_state()),
             **_named("history", self.history.tensors()),
         }
-        if self.world.is_first:
-            meta = {"validations": self.history.validations, "torch": torch.__version__}
-            path = save(
-                self.work / "checkpoints",
-                Checkpoint(self.step, self.task.identity, tensors, meta),
-            )
-            log.info("%s: saved %s", self.label, path)
-        self.world.barrier()
+        meta = {"validations": self.history.validations, "torch": torch.__version__}
+        with self.world.together():
+            if self.world.is_first:
+                checkpoint = Checkpoint(self.step, self.task.identity, tensors, meta)
+                path = save(self.work / "checkpoints", checkpoint)
+                log.info("%s: saved %s", self.label, path)
         self.last_saved = time.monotonic()
 
     def _resume(self) -> None:

@@ -9,10 +9,11 @@ from os import environ
 
 import torch
 import torch.distributed as dist
+import torch.utils.deterministic
 from torch import Tensor
 
-from deeploop.errors import UserError
-from deeploop.training.config import Execution
+from deeploop.errors import BuildError, UserError
+from deeploop.training.config import Execution, rows_each
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,7 @@ class World:
         Raises:
             UserError: when the rows cannot be divided evenly.
         """
-        if rows % self.size:
-            raise UserError(
-                f"{self.size} processes do not divide the {rows} rows of a batch: "
-                "choose a number of processes that does"
-            )
-        part = rows // self.size
+        part = rows_each(rows, self.size)
         return range(self.rank * part, (self.rank + 1) * part)
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -61,10 +57,33 @@ class World:
         if self.size > 1:
             dist.barrier()
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Leave the block when all processes have; one that fails in it fails all.
+
+        Else the others would wait for it until a time-out.
+
+        Raises:
+            BuildError: another process failed.
+        """
+        failed = torch.zeros(1, device=self.device)
+        try:
+            yield
+        except Exception:
+            self.sum(failed.fill_(1.0))
+            raise
+        if self.sum(failed).item() > 0:
+            raise BuildError("another process of this training failed; its error tells why")
+
 
 @contextmanager
 def joined(execution: Execution) -> Iterator[World]:
     """Join the processes that torchrun started, if it did, and leave them at the end."""
+    with _determinism(execution.deterministic):
+        yield from _joined(execution)
+
+
+def _joined(execution: Execution) -> Iterator[World]:
     size, rank = int(environ.get("WORLD_SIZE", "1")), int(environ.get("RANK", "0"))
     device = _device(execution, int(environ.get("LOCAL_RANK", "0")))
     if size == 1:
@@ -77,6 +96,19 @@ def joined(execution: Execution) -> Iterator[World]:
         dist.destroy_process_group()
 
 
+@contextmanager
+def _determinism(wanted: bool) -> Iterator[None]:
+    """Ask for kernels that sum in a fixed order; a kernel that has none warns and runs."""
+    environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing uninitialised
+    torch.use_deterministic_algorithms(wanted, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
 def _device(execution: Execution, local_rank: int) -> torch.device:
     wanted = execution.device
     if wanted == "auto":
@@ -84,8 +116,12 @@ def _device(execution: Execution, local_rank: int) -> torch.device:
     if wanted == "cpu":
         torch.set_num_threads(execution.threads)
         return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise UserError("execution.device is cuda, but torch sees no GPU: use cpu or auto")
+    here, seen = int(environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+    if here > seen:  # all processes of a node say so alike: none waits for another
+        raise UserError(
+            f"{here} processes want a GPU each, but torch sees {seen}: "
+            "lower execution.processes, or set execution.device to cpu"
+        )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
     return device

@@ -3,63 +3,116 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deeploop.errors import Interrupted, UserError
+from deeploop.training import launch
+from deeploop.training.checkpoint import sha256
+from deeploop.training.config import Execution
+from deeploop.training.language_model import train_language_model
+from tests.training.several import train_several
+
 Params = Callable[..., dict[str, Any]]
 
-TRAIN = """
-import json, sys
-from pathlib import Path
-from deeploop.training.language_model import train_language_model
-wanted, execution = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-tokens, root = Path(sys.argv[3]), Path(sys.argv[4])
-train_language_model(wanted, tokens, root / "out", root / "work", execution,
-    root / "telemetry.jsonl", lambda: False)
-"""
+WITHIN = {"fp64": 1e-10, "fp32": 1e-5}
+FILES = ("model.safetensors", "metrics.json", "history.json")
 
 
-def torchrun(
-    processes: int, wanted: dict[str, Any], tokens: Path, root: Path, **execution: Any
-) -> dict[str, Any]:
-    """Train in `root` and return the history."""
-    (root / "work").mkdir(parents=True)
-    script = root / "train.py"
-    script.write_text(TRAIN)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={processes}", str(script)]
-    command += [json.dumps(wanted), json.dumps(execution), str(tokens), str(root)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path.cwd())}
-    subprocess.run(command, check=True, env=environment, timeout=300)
-    history: dict[str, Any] = json.loads((root / "out/history.json").read_text())
-    return history
-
-
-@pytest.mark.parametrize(
-    ("precision", "steps", "within"), [("fp64", 50, 1e-10), ("fp32", 20, 1e-5)]
-)
-def test_one_two_and_four_processes_draw_the_same_curve(
-    tokens: Path, tmp_path: Path, params: Params, precision: str, steps: int, within: float
-) -> None:
-    recipe = {"precision": precision, "batch_sequences": 8}
-    wanted = params(steps=steps, recipe=recipe)
-    curves = {
-        (processes, micro): torchrun(
-            processes, wanted, tokens, tmp_path / f"{processes}-{micro}", micro_batch=micro
-        )
-        for processes, micro in ((1, 8), (2, 1), (2, 4), (4, 2))
+def plan(params: Params, **recipe: Any) -> dict[str, Any]:
+    """Return the two trainings whose curves must not depend on processes and micro-batch."""
+    return {
+        precision: params(steps=steps, recipe={"precision": precision, **recipe})
+        for precision, steps in (("fp64", 50), ("fp32", 20))
     }
-    expected = curves[1, 8]
-    for curve in curves.values():
+
+
+def train(
+    root: Path, tokens: Path, wanted: dict[str, Any], processes: int, micro: int
+) -> dict[str, Any]:
+    """Train all and return their histories by name."""
+    run = Execution(processes=processes, micro_batch=micro)
+    values = {"wanted": wanted, "execution": run.model_dump()}
+    paths = {"tokens": tokens, "root": root}
+    if processes == 1:
+        train_several(**paths, **values, stop=lambda: False)
+    else:
+        launch.run_processes("tests.training.several", paths, values, run, root, lambda: False)
+    return {name: json.loads((root / name / "out/history.json").read_text()) for name in wanted}
+
+
+def assert_same_curves(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    for name, within in WITHIN.items():
         for column in ("loss", "grad_norm"):
-            assert curve[column] == pytest.approx(expected[column], rel=within)
-        assert curve["validations"] == [
+            assert ours[name][column] == pytest.approx(theirs[name][column], rel=within)
+        assert ours[name]["validations"] == [
             {"step": found["step"], "loss": pytest.approx(found["loss"], rel=within)}
-            for found in expected["validations"]
+            for found in theirs[name]["validations"]
         ]
+
+
+@pytest.fixture(scope="module")
+def one(tokens: Path, params: Params, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return train(tmp_path_factory.mktemp("one"), tokens, plan(params), 1, 4)
+
+
+@pytest.fixture(scope="module")
+def two(tokens: Path, params: Params, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Curves of two processes, and a run `whole` that was never interrupted."""
+    root = tmp_path_factory.mktemp("two")
+    train(root, tokens, plan(params) | {"whole": params(steps=150)}, 2, 1)
+    return root
+
+
+def test_two_processes_draw_the_curves_of_one(one: dict[str, Any], two: Path) -> None:
+    curves = {name: json.loads((two / name / "out/history.json").read_text()) for name in one}
+    assert_same_curves(curves, one)
+
+
+def test_four_processes_draw_the_curves_of_one(
+    one: dict[str, Any], tokens: Path, tmp_path: Path, params: Params
+) -> None:
+    assert_same_curves(train(tmp_path, tokens, plan(params), 4, 1), one)
+
+
+@pytest.mark.slow
+def test_any_split_of_a_batch_draws_the_same_curves(
+    tokens: Path, tmp_path: Path, params: Params
+) -> None:
+    wanted = plan(params, batch_sequences=8)
+    expected = train(tmp_path / "one", tokens, wanted, 1, 8)
+    for processes in (1, 2, 4):
+        for micro in (1, 2, 4):
+            if processes * micro <= 8:
+                place = tmp_path / f"{processes}-{micro}"
+                assert_same_curves(train(place, tokens, wanted, processes, micro), expected)
+
+
+def test_two_processes_stop_at_one_step_and_resume_to_the_same_bytes(
+    two: Path, tokens: Path, tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "POLL_SECONDS", 0.01)
+    telemetry, out, work = tmp_path / "telemetry.jsonl", tmp_path / "out", tmp_path / "work"
+    execution = {"processes": 2, "micro_batch": 1}
+    arguments = (params(steps=150), tokens, out, work, execution, telemetry)
+    with pytest.raises(Interrupted, match="rerun to go on"):
+        train_language_model(*arguments, telemetry.exists)
+    assert not out.exists()
+    (saved,) = (work / "checkpoints").iterdir()
+    assert 1 <= int(saved.name.removeprefix("step-")) < 150
+    train_language_model(*arguments, lambda: False)
+    for name in FILES:
+        assert sha256(out / name) == sha256(two / "whole/out" / name)
+
+
+def test_processes_that_do_not_divide_the_batch(
+    tokens: Path, tmp_path: Path, params: Params
+) -> None:
+    with pytest.raises(UserError, match="3 processes do not divide the 4 rows of a batch"):
+        work, telemetry = tmp_path / "work", tmp_path / "telemetry.jsonl"
+        arguments = (params(), tokens, tmp_path / "out", work, {"processes": 3}, telemetry)
+        train_language_model(*arguments, lambda: False)
+    assert not (tmp_path / "work").exists()
