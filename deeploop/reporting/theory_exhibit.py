@@ -85,7 +85,7 @@ def _growth(found: Check, folder: Path) -> Drawing:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(found.growths[0].loops, [str(loops) for loops in found.growths[0].loops])
-    axes.set_title("Change of the output by one tied update; dotted: bound")
+    axes.set_title("Change by one tied update; dotted: bound")
     axes.set_xlabel("loops R")
     axes.set_ylabel("change of the output")
     axes.legend(fontsize=7.5)
