@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from deeploop.errors import Interrupted, UserError
 from deeploop.plan import load_plan
 from deeploop.stage import Draft, Input, Job
-from stages import measure_alignment, tokenize, train_lm
+from stages import build_arc, measure_alignment, tokenize, train_hrm, train_lm
 from tests.reporting.synthetic import FakePlan
 
 ROOT = Path(__file__).parents[2]
@@ -119,3 +120,32 @@ def test_filters_that_admit_nothing_are_refused() -> None:
 def test_nothing_to_measure_is_refused() -> None:
     with pytest.raises(ValidationError, match="`language_models`, `hrm`, or both"):
         measure_alignment.MeasureAlignmentSection()
+
+
+def test_hrm_is_measured_on_the_papers_gradient_visible_visits(tmp_path: Path) -> None:
+    """Trained with the published gradient path, in which no block is visited twice."""
+    plan = load_plan(ROOT, "smoke")
+    inputs: tuple[Input, ...] = ()
+    for stage, module, name in (
+        ("build_arc", build_arc, "arc1-tiny"),
+        ("train_hrm", train_hrm, "hrm-deeploop-s0"),
+    ):
+        made = job(tmp_path, plan.get(stage, name), inputs)
+        for folder in (made.folder, made.work):
+            folder.mkdir(parents=True)
+        module.run(made)
+        inputs = (*inputs, Input(stage, name, made.folder))
+    section = measure_alignment.MeasureAlignmentSection(
+        hrm={"of": "table3", "seeds": 0, "scaling": "deeploop"},
+        measurement={"batches": 2, "rows": 2, "probes": 1, "resamples": 10},
+    )
+    drafts = FakePlan("smoke", {"train_hrm": [run.draft for run in plan.of("train_hrm")]})
+    (draft,) = measure_alignment.expand(section, drafts)
+    made = job(tmp_path, SimpleNamespace(stage="measure", name=draft.name, draft=draft), inputs)
+    measure_alignment.run(made)
+    found = json.loads((made.folder / "alignment.json").read_text())
+    assert [point["step"] for point in found["points"]] == [0, 10]
+    for point in found["points"]:
+        assert point["modules"]["H"]["rounds"] == 1
+        assert point["modules"]["L"]["rounds"] == 2
+        assert 0 <= point["modules"]["L"]["kappa"]["value"] <= 2
