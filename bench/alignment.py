@@ -39,7 +39,8 @@ def main() -> None:
     for name, backbone, rows in (("demo", DEMO, 4), ("hidden 256", WIDE, 2)):
         for loops in (3, 5):
             plain, visits = compared(backbone, rows, loops)
-            print(f"{name + f', R = {loops}':<22}{plain:>10.1f}{visits:>11.1f}{visits / plain:>8.2f}")
+            label = f"{name}, R = {loops}"
+            print(f"{label:<22}{plain:>10.1f}{visits:>11.1f}{visits / plain:>8.2f}")
 
 
 def compared(backbone: Backbone, rows: int, loops: int) -> tuple[float, float]:
