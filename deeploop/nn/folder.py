@@ -41,6 +41,8 @@ def describe(folder: Path) -> ModelDescription:
         content = json.loads(path.read_text(encoding="utf-8"))
         config = GPTConfig.model_validate(content["config"])
         return ModelDescription(config, content["tokenizer"])
+    except FileNotFoundError as error:
+        raise UserError(f"{folder} is no model folder: no {DESCRIPTION}") from error
     except OSError as error:
         raise UserError(f"{folder} is no model folder: {DESCRIPTION}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:

@@ -405,11 +405,11 @@ def test_an_empty_corpus_and_too_large_a_validation_split_are_named(tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("file", [f"unit-00002.{os.getpid()}.tmp", "unit-00002.parts-00.bin.tmp"])
+@pytest.mark.parametrize("file", ["unit-00002.{process}.tmp", "unit-00002.parts-00.bin.tmp"])
 def test_a_full_disk_is_one_line_and_what_was_made_is_kept(tmp_path: Path, file: str) -> None:
     write_corpus(tmp_path / "in", texts())
     build(tmp_path, corpus(), out="undisturbed")
-    full = tmp_path / "out.work" / file
+    full = tmp_path / "out.work" / file.format(process=os.getpid())
 
     def fill() -> bool:
         if not full.is_symlink():
