@@ -84,7 +84,7 @@ def _curve(run: PlacedRun, history: History) -> Curve:
     return Curve(
         run=run.address,
         groups=tuple(run.cell["groups"]),
-        where={key: value for key, value in run.cell.items() if key != "groups"},
+        where={k: v for k, v in run.cell.items() if k != "groups" and v is not None},
         per_step=seen.per_step,
         unit="tokens" if seen.tokens is not None else "puzzles",
         step=tuple(history.step[end - 1] for _, end in bounds),

@@ -7,7 +7,10 @@ from typing import Any
 
 from deeploop.stage import Draft
 
-EXHIBITS = ("table1", "p_sweep", "table2", "table4", "table3")
+EXHIBITS = (
+    *("table1", "p_sweep", "table2", "table4", "table3"),
+    *("sweeps", "alignment", "check_theory"),
+)
 """The stages whose tables and figures a report shows, in its order."""
 
 RUN = "all"

@@ -12,13 +12,7 @@ from deeploop.reporting.artifacts import write_exhibit
 from deeploop.reporting.exhibits import Drawing, Entry, Exhibit, Group, Row, Table
 from deeploop.reporting.names import rule_name
 from deeploop.reporting.published import published
-from deeploop.scaling import (
-    ResidualScale,
-    aligned_bound,
-    residual_scale,
-    sublayer_visits,
-    untied_bound,
-)
+from deeploop.scaling import ScalingFamily, residual_scale
 
 NAME = "scaling_rule"
 BACKBONE = "small"
@@ -56,21 +50,18 @@ def build(folder: Path) -> Path:
 
 
 def _group(rule: str, blocks: int, loops: tuple[int, ...]) -> Group:
+    family = ScalingFamily.of(rule)
     scales = {count: residual_scale(rule, blocks, count) for count in loops}
     formula, ratio, untied, aligned = _FORMULAS[rule]
     lines: tuple[tuple[str, list[float]], ...] = (
         ("α", [scale.alpha for scale in scales.values()]),
         ("β", [scale.beta for scale in scales.values()]),
         (f"β/α = {ratio}", [scale.ratio for scale in scales.values()]),
-        (f"M(β/α)²: {untied}", [_untied(blocks, r, s) for r, s in scales.items()]),
-        (f"M·R·(β/α)²: {aligned}", [aligned_bound(blocks, r, s) for r, s in scales.items()]),
+        (f"M(β/α)²: {untied}", [family.untied_bound(blocks, r) for r in loops]),
+        (f"M·R·(β/α)²: {aligned}", [family.aligned_bound(blocks, r) for r in loops]),
     )
     rows = tuple(Row(label=label, entries=tuple(map(_entry, values))) for label, values in lines)
     return Group(label=f"{rule_name(rule)}: {formula}", rows=rows)
-
-
-def _untied(blocks: int, loops: int, scale: ResidualScale) -> float:
-    return untied_bound(sublayer_visits(blocks, loops), scale)
 
 
 def _entry(value: float) -> Entry:

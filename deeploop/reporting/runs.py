@@ -16,13 +16,13 @@ from deeploop.stage import Job
 METRICS = "metrics.json"
 
 
-class _Output(BaseModel):
+class Output(BaseModel):
     """Part of a run's output that tables read; what else is there is ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class TrainingMetrics(_Output):
+class TrainingMetrics(Output):
     """`metrics.json` of a language-model training."""
 
     validation_loss: float | None
@@ -40,7 +40,7 @@ class TrainingMetrics(_Output):
     parameters: int
 
 
-class Validation(_Output):
+class Validation(Output):
     """One validation."""
 
     step: int
@@ -48,7 +48,7 @@ class Validation(_Output):
     """None where it was not finite, or where a training validates something else (HRM)."""
 
 
-class History(_Output):
+class History(Output):
     """`history.json` of a training: columns with one entry an optimizer step, and validations."""
 
     step: tuple[int, ...]
@@ -60,7 +60,7 @@ class History(_Output):
     validations: tuple[Validation, ...] = ()
 
 
-class Seen(_Output):
+class Seen(Output):
     """How much a training saw: `metrics.json` of either kind of model."""
 
     steps: int | None = None
@@ -74,7 +74,7 @@ class Seen(_Output):
         return count / self.steps if count is not None and self.steps else None
 
 
-class TaskAccuracy(_Output):
+class TaskAccuracy(Output):
     """One task's accuracy as a share."""
 
     acc: float | None
@@ -83,7 +83,7 @@ class TaskAccuracy(_Output):
     """Items."""
 
 
-class EvaluationMetrics(_Output):
+class EvaluationMetrics(Output):
     """`metrics.json` of a downstream evaluation."""
 
     shots: dict[int, dict[str, TaskAccuracy]]
@@ -92,7 +92,7 @@ class EvaluationMetrics(_Output):
     """Where the questions came from: `hub`, `mirror` or `samples`."""
 
 
-class VoteMetrics(_Output):
+class VoteMetrics(Output):
     """`metrics.json` of a vote over ARC predictions."""
 
     votes: dict[int, float]
@@ -162,10 +162,10 @@ def loss_sample(run: PlacedRun, metrics: TrainingMetrics) -> Sample:
     )
 
 
-Output = TypeVar("Output", bound=BaseModel)
+Read = TypeVar("Read", bound=BaseModel)
 
 
-def read_output(path: Path, model: type[Output]) -> Output:
+def read_output(path: Path, model: type[Read]) -> Read:
     """Read one of a run's JSON outputs.
 
     Raises:
