@@ -103,7 +103,8 @@ class RunLock:
 
     def _create(self) -> bool:
         """Make the lock file whole and exclusively: link a finished file to its name."""
-        temporary = self._path.with_name(f"{self._path.name}.{socket.gethostname()}.{os.getpid()}")
+        own = f"{socket.gethostname()}.{os.getpid()}.{threading.get_native_id()}"
+        temporary = self._path.with_name(f"{self._path.name}.{own}")
         temporary.write_text(self._mine, encoding="utf-8")
         try:
             os.link(temporary, self._path)
@@ -115,7 +116,9 @@ class RunLock:
 
     def _remove(self, holder: Any) -> None:
         """Take a dead holder's lock away, unless another has done so in the meantime."""
-        aside = self._path.with_name(f"{self._path.name}.dead.{os.getpid()}")
+        aside = self._path.with_name(
+            f"{self._path.name}.dead.{os.getpid()}.{threading.get_native_id()}"
+        )
         with suppress(FileNotFoundError):
             self._path.rename(aside)
             if read_json(aside) != holder:  # a live one slipped in: give it back
@@ -161,7 +164,7 @@ def _is_alive(holder: Any, path: Path) -> bool:
 
 def _shared_clock(folder: Path) -> float:
     """Return the file server's time: the hosts that share it need not agree on theirs."""
-    probe = folder / f".clock.{socket.gethostname()}.{os.getpid()}"
+    probe = folder / f".clock.{socket.gethostname()}.{os.getpid()}.{threading.get_native_id()}"
     probe.touch()
     try:
         return probe.stat().st_mtime

@@ -93,11 +93,15 @@ def _joined(execution: Execution) -> Iterator[World]:
     if size == 1:
         yield World(device)
         return
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    # A group of the caller's is kept: opened anew at the same store, gloo may wait for ever.
+    opens = not dist.is_initialized()
+    if opens:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield World(device, rank, size)
     finally:
-        dist.destroy_process_group()
+        if opens:
+            dist.destroy_process_group()
 
 
 @contextmanager

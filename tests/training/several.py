@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import environ
 from pathlib import Path
 from typing import Any
+
+import torch.distributed as dist
 
 from deeploop.training.language_model import train_language_model
 from deeploop.training.launch import work_off
@@ -17,6 +20,8 @@ def train_several(
     execution: Mapping[str, Any],
     stop: Callable[[], bool],
 ) -> None:
+    if "WORLD_SIZE" in environ and not dist.is_initialized():
+        dist.init_process_group("gloo")  # one for all
     for name, params in wanted.items():
         place = root / name
         (place / "work").mkdir(parents=True, exist_ok=True)
