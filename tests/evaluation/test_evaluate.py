@@ -125,7 +125,7 @@ def test_folders_that_hold_no_model_are_named(tmp_path: Path) -> None:
     make_model(tmp_path / "other", hidden_size=16)
     weights = (tmp_path / "other" / "model.safetensors").read_bytes()
     (tmp_path / "model" / "model.safetensors").write_bytes(weights)
-    assert "does not fit model.json" in said(tmp_path / "model")
+    assert "does not fit the model's configuration" in said(tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").write_bytes(weights[:-100])
     assert "not a whole safetensors file" in said(tmp_path / "model")
     description = tmp_path / "other" / "model.json"

@@ -98,8 +98,9 @@ def test_a_run_learns_its_training_puzzles(place: Place) -> None:
 def test_outputs_are_the_same_bytes_again(whole: Place, place: Place) -> None:
     place.train(params(snapshot_steps=[4]), checkpoint_minutes=1e-9, log_every_steps=1)
     assert place.digests() == whole.digests()
-    line = json.loads(place.telemetry.read_text().splitlines()[-1])
-    assert line["puzzles_per_second"] > 0 and line["flops_per_second"] > 0
+    lines = [json.loads(line) for line in place.telemetry.read_text().splitlines()]
+    rates = [line for line in lines if "puzzles_per_second" in line]
+    assert rates and all(r["puzzles_per_second"] > 0 < r["flops_per_second"] for r in rates)
 
 
 @pytest.mark.parametrize("steps", [1, 4, 9])

@@ -81,7 +81,8 @@ def test_a_run_learns_and_reports(tokens: Path, place: Place, params: Params) ->
     assert metrics["steps"] == 80 and metrics["tokens"] == 80 * 8 * 16
     assert metrics["unigram_floor"] == pytest.approx(math.log(30), abs=0.05)
     lines = [json.loads(line) for line in place.telemetry.read_text().splitlines()]
-    assert lines[-1]["tokens_per_second"] > 0
+    rates = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
+    assert rates and min(rates) > 0
 
 
 def test_outputs_are_the_same_bytes_again(

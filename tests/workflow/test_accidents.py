@@ -166,7 +166,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)],
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)],
         capture_output=True,
         check=False,
     )
