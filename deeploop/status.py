@@ -75,17 +75,24 @@ def _changed_since(root: Path, run: Run, code: CodeDigests) -> Iterator[str]:
             yield f"{name} {version} -> {now}"
 
 
-def _progress(root: Path, run: Run) -> Iterator[str]:
-    """Yield how far a run is, from the last line of its telemetry."""
+def last_telemetry(folder: Path) -> Mapping[str, Any]:
+    """Return the last line of a run's telemetry; empty when there is none."""
     try:
-        with (root / run.folder / "telemetry.jsonl").open("rb") as file:
+        with (folder / "telemetry.jsonl").open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - 4096))
             last = json.loads(file.read().decode("utf-8", "replace").splitlines()[-1])
     except (OSError, ValueError, IndexError):
+        return {}
+    return last if isinstance(last, Mapping) else {}
+
+
+def _progress(root: Path, run: Run) -> Iterator[str]:
+    """Yield how far a run is, from the last line of its telemetry."""
+    last = last_telemetry(root / run.folder)
+    if "step" not in last:
         return
-    if isinstance(last, Mapping) and "step" in last:
-        of = f" of {last['steps']}" if "steps" in last else ""
-        yield f"step {last['step']}{of}"
-        for key, value in last.items():
-            if key.endswith("_per_second"):
-                yield f"{value:,.0f} {key.removesuffix('_per_second')}/s"
+    of = f" of {last['steps']}" if "steps" in last else ""
+    yield f"step {last['step']}{of}"
+    for key, value in last.items():
+        if key.endswith("_per_second"):
+            yield f"{value:,.0f} {key.removesuffix('_per_second')}/s"
