@@ -150,8 +150,9 @@ def foreign_libraries(planned: str) -> str:
 def _progress(args: argparse.Namespace) -> object:
     """Return what changes when a run gets further: its last step, else its saved files."""
     run = Path("results", args.suite, args.stage, args.run)
-    if "step" in (last := last_telemetry(Path.cwd() / run)):
-        return last["step"]
+    for line in reversed(last_telemetry(Path.cwd() / run)):
+        if "step" in line:
+            return line["step"]
     if read_json(args.partial / "job.json") is None:
         return None
     work = args.partial / "work"

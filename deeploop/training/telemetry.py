@@ -40,7 +40,8 @@ class Telemetry:
         """Append a line with the step's values, the rate since the last line and the memory."""
         if self.file is None:
             return
-        line = {"time": time.time(), "step": step, **values, "memory_gb": self._memory_gb()}
+        line = {"time": time.time(), "step": step, "steps": self.task.steps, **values}
+        line["memory_gb"] = self._memory_gb()
         if self.last_step >= 0:
             seconds = time.monotonic() - self.last_time
             steps_per_second = (step - self.last_step) / max(seconds, 1e-9)

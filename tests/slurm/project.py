@@ -17,8 +17,7 @@ def clone(repository: Path, target: Path) -> None:
     subprocess.run(["git", "clone", "--quiet", repository, target], check=True)
     (target / "workflow/profiles/slurm/local.yaml").write_text(SETTINGS)
     plan = target / "params.yaml"
-    head, smoke, rest = plan.read_text().partition("\n  smoke:  #")
-    smoke += rest
+    head, name, smoke = plan.read_text().partition("\n  smoke:  #")
     for old, new in (
         (CPUS_ONLY, CPUS_ONLY + "      execution: {device: cpu}\n"),
         (TWO_PROCESSES, TWO_PROCESSES + "gpus: 2, "),
@@ -26,7 +25,7 @@ def clone(repository: Path, target: Path) -> None:
     ):
         assert old in smoke, old
         smoke = smoke.replace(old, new, 1)
-    plan.write_text(head + smoke)
+    plan.write_text(head + name + smoke)
 
 
 if __name__ == "__main__":

@@ -59,9 +59,7 @@ def test_two_processes_draw_the_curve_of_one(
     compare(tmp_path, wanted, tokens, [(2, 1)], within)
 
 
-def test_four_processes_draw_the_curve_of_one(
-    tokens: Path, tmp_path: Path, params: Params
-) -> None:
+def test_four_processes_draw_the_curve_of_one(tokens: Path, tmp_path: Path, params: Params) -> None:
     compare(tmp_path, params(steps=50, recipe={"precision": "fp64"}), tokens, [(4, 1)], 1e-10)
 
 
