@@ -1,8 +1,9 @@
 # make demo    set everything up and rebuild a small paper, end to end, in minutes
 # make test    the tests
 # make test-slow   minutes of CPU more: ARC data sets at full size
+# make slurm-test  builds and faults on a real two-node Slurm on this machine (root, Debian)
 # make check   lint, format, types
-.PHONY: demo test test-slow check format clean
+.PHONY: demo test test-slow slurm-test check format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,6 +23,9 @@ test: $(INSTALLED)
 
 test-slow: $(INSTALLED)
 	python -m pytest -m slow
+
+slurm-test: $(INSTALLED)
+	python -m pytest tests/slurm -m "slow or not slow"
 
 check: $(INSTALLED)
 	ruff check .

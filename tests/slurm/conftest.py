@@ -87,9 +87,9 @@ class Build:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def outcome(self) -> Outcome:
+    def outcome(self, seconds: float = BUILD_SECONDS) -> Outcome:
         try:
-            code = self.process.wait(BUILD_SECONDS)
+            code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             pytest.fail(f"the build hangs:\n{self.log.read_text()}")
