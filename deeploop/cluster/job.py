@@ -27,6 +27,8 @@ from deeploop.store import Entry
 
 LIBRARIES = "DEEPLOOP_LIBRARIES"
 """Environment variable: `numpy=2.3.1 torch=2.13.0`, as they were where the build was planned."""
+ASKED_EARLY = 128 + signal.SIGTERM
+"""How the program ends when it is asked to stop before it can listen."""
 CAP = "DEEPLOOP_ATTEMPTS_WITHOUT_PROGRESS"
 
 
@@ -52,7 +54,7 @@ def script_of(run: Run, entry: Entry, cluster: Cluster, environment: Mapping[str
         "attempt=$!",
         "wait $attempt; code=$?",
         "while kill -0 $attempt 2>/dev/null; do wait $attempt; code=$?; done",
-        f"if [ $code = {EXIT_INTERRUPTED} ]; then",
+        f"if [ $code = {EXIT_INTERRUPTED} ] || [ $code = {ASKED_EARLY} ]; then",
         '  if [ "$(squeue --noheader --jobs=$SLURM_JOB_ID --format=%T)" = RUNNING ]; then',
         "    scontrol requeue $SLURM_JOB_ID && { sleep 600 & wait $!; }",
         "  fi",
@@ -123,8 +125,9 @@ def _attempt(args: argparse.Namespace, log: Path) -> int:
 
         signal.signal(signal.SIGTERM, hand_on)
         code = child.wait()
-    # Asked before it could listen, it just died: what it had saved is there.
-    return EXIT_INTERRUPTED if asked and code < 0 else code if code >= 0 else 128 - code
+    if asked and code < 0:  # before it could listen
+        return EXIT_INTERRUPTED
+    return code if code >= 0 else 128 - code
 
 
 def foreign_libraries(planned: str) -> str:

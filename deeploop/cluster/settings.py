@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from deeploop.document import line_of, read_document
 from deeploop.errors import UserError
@@ -44,6 +44,12 @@ class Cluster(Section):
     patience_minutes: float = Field(default=60.0, ge=0)
     """How long a submission is tried again while Slurm does not answer or is full."""
 
+    @model_validator(mode="after")
+    def _time_to_work(self) -> Cluster:
+        if self.stop_seconds >= 30 * self.max_minutes:
+            raise ValueError("stop_seconds leaves less than half of max_minutes to work in")
+        return self
+
 
 def read_cluster(root: Path) -> Cluster:
     """Return the project's cluster settings; the defaults when there is no file.
@@ -67,6 +73,6 @@ def _mistake(error: ValidationError, text: str) -> str:
     message = first["msg"]
     if first["type"] == "extra_forbidden":
         message = f"unknown key{nearest(str(keys[-1]), list(Cluster.model_fields))}"
-    line = line_of(text, keys)
-    place = f"{SETTINGS_FILE}{f':{line}' if line else ''}"
-    return f"{place}: {'.'.join(map(str, keys))}: {message}"
+    line = line_of(text, keys) if keys else 0
+    place = ": ".join((f"{SETTINGS_FILE}{f':{line}' if line else ''}", *map(str, keys)))
+    return f"{place}: {message.removeprefix('Value error, ')}"

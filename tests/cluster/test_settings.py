@@ -35,6 +35,11 @@ def test_a_mistake_names_its_line(tmp_path: Path) -> None:
         read_cluster(tmp_path)
 
 
+def test_a_job_must_have_time_to_work() -> None:
+    with pytest.raises(ValueError, match="less than half of max_minutes"):
+        Cluster(max_minutes=4, stop_seconds=120)
+
+
 def test_gpus_decide_the_partition_and_limits_are_kept() -> None:
     cluster = Cluster(partition="gpu", cpu_partition="cpu", gpu_type="h200", max_minutes=60)
     on_gpus = Request(8, 1024, 600, nodes=2, gpus_per_node=4).options(cluster)

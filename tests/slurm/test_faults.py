@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import time
 from pathlib import Path
 
@@ -52,7 +54,11 @@ def test_the_literal_command_builds_the_report(
 
 def test_scancel(toy: Project, slurm: Slurm, undisturbed: dict[str, str]) -> None:
     build = Build(toy, **SLOW)
-    slurm.run("scancel", at_work(toy, slurm))
+    job = at_work(toy, slurm)
+    status = toy.deeploop("status", "--suite", "smoke").text
+    node = started(toy)[0]["node"]
+    assert re.search(rf"{TRAIN} +running +{node}, Slurm job {job}; attempt 1", status), status
+    slurm.run("scancel", job)
     assert_built(build, undisturbed)
     assert len(started(toy)) == 2
     assert first_steps(toy)[-1] > 0  # it resumed
@@ -179,6 +185,18 @@ def test_an_impossible_request_is_one_line(
     last = outcome.text.splitlines()[-1]
     assert last.startswith("deeploop: ") and said in last, outcome.text
     assert not outcome.jobs and "Traceback" not in outcome.text
+
+
+def test_no_slurm_on_the_machine(toy: Project, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in Path("/usr/bin").iterdir():
+        if tool.name not in ("sbatch", "squeue", "sinfo", "sacct", "scontrol", "scancel", "srun"):
+            (tools / tool.name).symlink_to(tool)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{tools}"
+    outcome = Build(toy, PATH=path).outcome()
+    assert outcome.code == 2
+    assert "no Slurm on this machine" in outcome.text.splitlines()[-1], outcome.text
 
 
 def test_other_libraries_on_a_node_stop_the_job(toy: Project, slurm: Slurm) -> None:
