@@ -5,7 +5,7 @@
 Every measurement is a process of its own, in turn, with one worker; user and system time count.
 Start-up (imports, loading compiled code) is shown apart, and so is compiling, once per machine. The
 plain builder (`bench/arc_reference.py`) takes one example at a time, as HRM's does; it is compared
-on 100 augmentations, of which it takes minutes.
+on 100 augmentations, reading of the puzzles apart, which both do alike.
 """
 
 from __future__ import annotations
@@ -60,14 +60,16 @@ def plain(raw: list[str], augmentations: int, folder: Path | None) -> Measured:
     from deeploop.arc.dataset import read_selection
 
     started = cpu()
-    names, arrays = arc_reference.build(read_selection(raw, 30, "sorted").sets, augmentations)
+    sets = read_selection(raw, 30, "sorted").sets
+    read = cpu()
+    names, arrays = arc_reference.build(sets, augmentations)
     hashlib.sha256(json.dumps(names).encode())
     for split in arrays.values():
         for array in split.values():
             hashlib.sha256(array.tobytes()).hexdigest()
     if folder:
         arc_reference.save(names, arrays, folder)
-    return {"start": started, "seconds": cpu() - started}
+    return {"start": started, "read": read - started, "seconds": cpu() - started}
 
 
 def batches(raw: list[str], augmentations: int, folder: Path | None) -> Measured:
@@ -149,7 +151,7 @@ def compare(raw: list[str], repeats: int) -> None:
         mine, theirs = (middle([pair[side] for pair in pairs]) for side in (0, 1))
         row(f"100 augmentations, {kind}: ours", mine)
         row(f"100 augmentations, {kind}: plain", theirs)
-        ratio = theirs["seconds"] / mine["seconds"]
+        ratio = (theirs["seconds"] - theirs["read"]) / (mine["seconds"] - mine["read"])
         verdict(f"times less CPU ({kind})", ratio, GOALS[kind], "times", at_least=True)
 
 

@@ -1,7 +1,7 @@
 """English of this machine as Parquet in FineWeb-Edu's schema: docstrings of installed packages.
 
 A document is as many docstrings as make it about as long as FineWeb-Edu's are. Where docstrings are
-not enough, further ones are the same with their paragraphs in another order and every twentieth
+not enough, further ones are the same with their paragraphs in another order and every hundredth
 word replaced by one that was never seen, so that no tokenizer's cache knows it.
 """
 
@@ -71,7 +71,7 @@ def _varied(text: str, generator: random.Random) -> str:
     paragraphs = text.split("\n\n")
     generator.shuffle(paragraphs)
     words = "\n\n".join(paragraphs).split(" ")
-    for index in range(generator.randrange(20), len(words), 20):
+    for index in range(generator.randrange(100), len(words), 100):
         words[index] = "".join(generator.choices(LETTERS, k=6))
     return " ".join(words)
 

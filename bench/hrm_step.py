@@ -148,10 +148,12 @@ def our_step(options: argparse.Namespace) -> Callable[[], Any]:
         train_segment,
     )
     from deeploop.training.adam_atan2 import AdamATan2
+    from deeploop.training.allocator import keep_freed_memory
     from deeploop.training.sparse_sign import SparseSignSGD
     from deeploop.training.world import World
 
     device = torch.device(options.device)
+    keep_freed_memory()  # as `train_hrm` does
     model = HRM(arc_config(options))
     initialise(model, 0)
     model.to(device)
@@ -213,12 +215,8 @@ def plain_step(options: argparse.Namespace) -> Callable[[], Any]:
 
 def memory(side: str, options: argparse.Namespace) -> dict[str, Any]:
     """Evaluate with a small model; return the memory added to a process that is warm."""
-    import torch
-
-    from deeploop.evaluation.hrm_prediction import answer
     from deeploop.nn.hrm import HRM, initialise
     from deeploop.nn.hrm_config import HRMConfig
-    from deeploop.nn.hrm_halting import Batch
 
     sizes = {"sequence_length": TOKENS, "vocab_size": 12, "identifiers": IDENTIFIERS}
     small = {"hidden_size": 32, "heads": 1, "puzzle_embedding_size": 32, "h_cycles": 1}
@@ -226,34 +224,58 @@ def memory(side: str, options: argparse.Namespace) -> dict[str, Any]:
     config = HRMConfig(**sizes, **small, **layers, precision="fp32")
     model = HRM(config)
     initialise(model, 0)
-    kept: list[Any] = []
-    if side == "ours":
-
-        def one(rows: tuple[Any, Any, Any]) -> Any:
-            return answer(model, Batch(*rows))
-    else:
-        one = plain_evaluation(config, model)
-    one(random_rows(EVALUATED_AT_ONCE, "cpu"))
+    evaluate = {"ours": our_evaluation, "plain": plain_evaluation}[side](config, model)
+    evaluate(EVALUATED_AT_ONCE)
     before = peak_mb()
-    for _ in range(0, EVALUATED_ROWS, EVALUATED_AT_ONCE):
-        kept.append(one(random_rows(EVALUATED_AT_ONCE, "cpu")))
-    joined = [torch.cat(parts) for parts in zip(*kept, strict=True)]
-    return {"added_mb": max(peak_mb() - before, 1e-3), "rows": len(joined[0])}
+    rows = evaluate(EVALUATED_ROWS)
+    return {"added_mb": max(peak_mb() - before, 1e-3), "rows": rows}
 
 
-def plain_evaluation(config: Any, model: Any) -> Callable[[Any], Any]:
+class RandomRows:
+    """Rows of random tokens, rendered when asked for."""
+
+    count, tokens, vocabulary, identifiers = EVALUATED_ROWS, TOKENS, 12, IDENTIFIERS
+
+    def render(self, rows: Any) -> tuple[Any, Any, Any]:
+        inputs, labels, puzzles = (part.numpy() for part in random_rows(len(rows), "cpu"))
+        return inputs.astype("uint8"), labels.astype("uint8"), puzzles
+
+
+def our_evaluation(config: Any, model: Any) -> Callable[[int], int]:
+    """Return an evaluation of so many rows as `predict_arc` does it."""
+    import torch
+
+    from deeploop.evaluation.hrm_prediction import Answers, answered
+
+    def evaluate(rows: int) -> int:
+        answers = Answers(rows, TOKENS)
+        device = torch.device("cpu")
+        batches = answered(model, RandomRows(), range(rows), EVALUATED_AT_ONCE, device, answers)
+        return sum(batches)
+
+    return evaluate
+
+
+def plain_evaluation(config: Any, model: Any) -> Callable[[int], int]:
     """Return an evaluation that keeps what the published one saves: tokens, labels, logits."""
+    import torch
+
     from bench.plain_hrm import PlainHRM, evaluate
 
     plain = PlainHRM(config)
     plain.load_state_dict(model.state_dict())
 
-    def one(rows: tuple[Any, Any, Any]) -> Any:
-        batch = dict(zip(("inputs", "labels", "puzzle_identifiers"), rows, strict=True))
-        outputs = evaluate(plain, batch)
-        return *rows, outputs["logits"], outputs["q_halt_logits"]
+    def evaluate_all(rows: int) -> int:
+        kept = []
+        for _ in range(0, rows, EVALUATED_AT_ONCE):
+            tokens = random_rows(EVALUATED_AT_ONCE, "cpu")
+            named = ("inputs", "labels", "puzzle_identifiers")
+            outputs = evaluate(plain, dict(zip(named, tokens, strict=True)))
+            kept.append((*tokens, outputs["logits"], outputs["q_halt_logits"]))
+        joined = [torch.cat(parts) for parts in zip(*kept, strict=True)]
+        return len(joined[0])
 
-    return one
+    return evaluate_all
 
 
 def peak_mb() -> float:

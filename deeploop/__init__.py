@@ -1,3 +1,20 @@
 """DeepLoop: depth scaling for looped Transformers, as a program that rebuilds its own tables."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deeploop.nn.folder import open_model as load
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch when it is asked for: planning must not wait for it."""
+    if name == "load":
+        from deeploop.nn.folder import open_model
+
+        return open_model
+    raise AttributeError(f"module 'deeploop' has no attribute '{name}'")

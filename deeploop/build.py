@@ -12,16 +12,27 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
+<<<<<<< HEAD
 from deeploop.cluster.attempts import History
 from deeploop.cluster.job import environment_of, script_of
 from deeploop.cluster.request import require_possible
 from deeploop.cluster.settings import Cluster, read_cluster
+=======
+from deeploop.code import CodeDigests
+from deeploop.document import read_document
+>>>>>>> main
 from deeploop.errors import EXIT_FAILURE, EXIT_USER_ERROR, BuildError, UserError
 from deeploop.frozen import FrozenPlan, code_path, freeze_code, freeze_plan, write_specs
 from deeploop.guard import announce, require_confirmation
 from deeploop.locks import hold_build_lock
+<<<<<<< HEAD
 from deeploop.plan import Plan, Run, load_plan, public_version
 from deeploop.project import store_root
+=======
+from deeploop.plan import Plan, Run, load_plan
+from deeploop.project import PLAN_FILE
+from deeploop.remote import fetcher
+>>>>>>> main
 from deeploop.resolve import Resolver, closure
 from deeploop.stage import Stage
 from deeploop.store import Entry, key_of, published
@@ -85,7 +96,8 @@ class Build:
         self._lock = hold_build_lock(self._root, "snakemake", wait=building)
         if building:
             self._freeze(plan)
-        resolver = Resolver(self._root, plan, write=self._lock is not None)
+        fetch = fetcher(self._root) if building else None
+        resolver = Resolver(self._root, plan, self._lock is not None, fetch)
         wanted = closure(_wanted(list(plan), workflow.dag_settings.targets))
         hours = announce(resolver, set(wanted))
         if building:
@@ -130,12 +142,14 @@ class Build:
     def _freeze(self, plan: Plan) -> None:
         """Keep what was planned for the jobs; refuse when it was edited since it was read."""
         code = freeze_code(self._root, plan.stages)
-        again = load_plan(self._root, plan.suite, code_path(self._root, code))
-        if [run.spec_text for run in again] != [run.spec_text for run in plan]:
+        frozen = code_path(self._root, code)
+        tree = CodeDigests({"deeploop": frozen, "stages": frozen}).tree
+        _, text = read_document(self._root / PLAN_FILE)
+        if (tree, text) != (plan.code_tree, plan.text):
             raise BuildError("params.yaml or code was edited meanwhile: type the command again")
         write_specs(self._root, plan)
         os.environ["DEEPLOOP_PLAN"] = freeze_plan(self._root, plan, code)
-        os.environ["DEEPLOOP_CODE"] = str(code_path(self._root, code))
+        os.environ["DEEPLOOP_CODE"] = str(frozen)
 
     def manifest_pattern(self, stage: str) -> str:
         """Return a stage's output with a wildcard, or without when it has one run."""

@@ -50,8 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code; a mistake is one line on standard error."""
-    args = build_parser().parse_args(arguments)
     try:
+        args = build_parser().parse_args(arguments)
         code: int = args.main(args)
     except UserError as error:
         return _say(error, EXIT_USER_ERROR)

@@ -11,12 +11,18 @@ The form hashed is our own and not `ast.dump`'s, which differs between Python ve
 from __future__ import annotations
 
 import ast
-import hashlib
+import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from deeploop.fileio import dump_json, read_json, sha256_file, sha256_text, write_if_changed
+
 LOCAL = ("deeploop", "stages")
+CACHE = Path("results", ".code.json")
+TREES_REMEMBERED = 20
 BOOKKEEPING = frozenset(
     {
         *("deeploop.build", "deeploop.cli", "deeploop.code", "deeploop.collect"),
@@ -40,38 +46,71 @@ class _Module:
 
 
 class CodeDigests:
-    """Digests of entry functions; each module is parsed once.
+    """Digests of entry functions; each module is parsed once, each definition looked at once.
 
     Args:
         roots: package (`deeploop`, `stages`) -> folder that holds it.
+        cache: file that remembers digests by the bytes of all code, so that planning the same
+            code again parses nothing.
     """
 
-    def __init__(self, roots: Mapping[str, Path]) -> None:
+    def __init__(self, roots: Mapping[str, Path], cache: Path | None = None) -> None:
         self._roots = roots
+        self._cache = cache
         self._modules: dict[str, _Module | None] = {}
-        self._digests: dict[tuple[str, str], str] = {}
+        self._facts: dict[tuple[str, str], tuple[str, tuple[tuple[str, str], ...]]] = {}
+        self._remembered: dict[str, dict[str, str]] = (read_json(cache) or {}) if cache else {}
+
+    @cached_property
+    def tree(self) -> str:
+        """SHA-256 over the names and bytes of every file of the packages."""
+        listing = [
+            [path.relative_to(root).as_posix(), sha256_file(path)]
+            for package, root in sorted(self._roots.items())
+            for path in sorted((root / package).rglob("*"))
+            if path.is_file() and "__pycache__" not in path.parts
+        ]
+        return sha256_text(dump_json(listing))
 
     def digest(self, module: str, function: str = "run") -> str:
         """Return the hex SHA-256 over all that `module.function` reaches, itself included."""
-        return hashlib.sha256(
-            repr(sorted(self.reached(module, function).items())).encode()
-        ).hexdigest()
+        known = self._remembered.setdefault(self.tree, {})
+        name = f"{module}:{function}"
+        if name not in known:
+            known[name] = sha256_text(repr(sorted(self.reached(module, function).items())))
+            self._save()
+        return known[name]
+
+    def _save(self) -> None:
+        """Remember the last trees; a folder that cannot be written only costs the next parsing."""
+        if self._cache is not None:
+            kept = dict(list(self._remembered.items())[-TREES_REMEMBERED:])
+            with suppress(OSError):
+                write_if_changed(self._cache, json.dumps(kept, indent=1))
 
     def reached(self, module: str, function: str = "run") -> dict[str, str]:
         """Return `module:name` -> digest of each reached definition."""
         found: dict[str, str] = {}
         queue = [(module, function)]
         while queue:
-            where, name = queue.pop()
-            label = f"{where}:{name}"
-            if label in found or (loaded := self._load(where)) is None:
-                continue
-            nodes = loaded.effects if name == "" else loaded.definitions.get(name, [])
-            found[label] = _hash(nodes)
-            queue += [(part, "") for part in _packages(where)]
-            for node in nodes:
-                queue += self._references(loaded, node)
+            at = queue.pop()
+            label = ":".join(at)
+            if label not in found and self._load(at[0]) is not None:
+                found[label], references = self._look_at(*at)
+                queue += references
         return {label: digest for label, digest in found.items() if digest != _hash([])}
+
+    def _look_at(self, module: str, name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Return a definition's digest, and what it refers to."""
+        if (module, name) not in self._facts:
+            loaded = self._load(module)
+            assert loaded is not None
+            nodes = loaded.effects if name == "" else loaded.definitions.get(name, [])
+            references = [(part, "") for part in _packages(module)]
+            for node in nodes:
+                references += self._references(loaded, node)
+            self._facts[module, name] = (_hash(nodes), tuple(dict.fromkeys(references)))
+        return self._facts[module, name]
 
     def _references(self, module: _Module, node: ast.stmt) -> Iterator[tuple[str, str]]:
         imports = module.imports | self._imports_within(node)
@@ -160,7 +199,7 @@ class CodeDigests:
 
 
 def _hash(nodes: list[ast.stmt]) -> str:
-    return hashlib.sha256(repr([_canonical(node) for node in nodes]).encode()).hexdigest()
+    return sha256_text(repr([_canonical(node) for node in nodes]))
 
 
 def _canonical(node: object) -> object:

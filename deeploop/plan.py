@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from deeploop.code import CodeDigests
+from deeploop.code import CACHE, CodeDigests
 from deeploop.document import line_of, read_document
 from deeploop.errors import UserError
 from deeploop.fileio import DigestCache, dump_json, sha256_file, sha256_text
@@ -97,6 +97,8 @@ class Plan:
         self.document = document
         self.stages = tuple(stages)
         self.text = text
+        self.code_tree = ""
+        """Digest of the code that the specifications were made with."""
         self._runs: dict[tuple[str, str], Run] = {}
         self._names: dict[tuple[str, str], Run] = {}
 
@@ -217,7 +219,9 @@ class _Planner:
         self._sections = _check_suite(document, suite, registry, text)
         self._plan = Plan(suite, document, registry, text)
         self._home = code or stages_home(root)
-        self._code = CodeDigests({"deeploop": code or code_root(), "stages": self._home})
+        self._code = CodeDigests(
+            {"deeploop": code or code_root(), "stages": self._home}, root / CACHE
+        )
         self._digests = DigestCache(root / "results" / ".digests.json")
 
     def plan(self) -> Plan:
@@ -225,6 +229,7 @@ class _Planner:
             if stage.name in self._sections:
                 self._expand(stage, self._sections[stage.name])
         self._digests.save()
+        self._plan.code_tree = self._code.tree
         return self._plan
 
     def of(self, stage: str, group: str | None = None) -> list[Draft]:

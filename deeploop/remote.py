@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from deeploop.errors import BuildError, UserError
 from deeploop.fileio import fsync, sha256_file
 from deeploop.locks import hold_build_lock
 from deeploop.plan import Run, load_plan
-from deeploop.resolve import Resolver
+from deeploop.resolve import Fetch, Resolver
 from deeploop.store import Entry, Outputs, key_of, publish
 
 
@@ -131,6 +132,24 @@ def open_remote(root: Path, name_or_url: str | None) -> Remote:
     if "://" in name or "/" in name:
         return Remote(name)
     raise UserError(f"there is no remote '{name}' in .dvc/config: `dvc remote add {name} URL`")
+
+
+def fetcher(root: Path) -> Fetch | None:
+    """Return what fetches single entries from the default remote; None when there is none."""
+    try:
+        remote = open_remote(root, None)
+    except (UserError, BuildError):
+        return None
+
+    def fetch(run: Run, entry: Entry) -> bool:
+        outputs = remote.outputs(entry)
+        if outputs is None:
+            return False
+        print(f"deeploop: fetching {run.id} from {remote.url}", file=sys.stderr, flush=True)
+        remote.pull(entry, outputs)
+        return True
+
+    return fetch
 
 
 def push(root: Path, resolver: Resolver, runs: Collection[Run], remote: Remote) -> Iterator[str]:

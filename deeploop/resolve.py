@@ -6,13 +6,13 @@ Walking the plan in topological order, a run is
 - computing, when its key is known and neither holds;
 - undecided, when it hangs on runs that are computing.
 
-What a computing run needs and is not here is computed too, and nothing else is.
+What a computing run needs and is not here is fetched or computed too, and nothing else is.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from deeploop.plan import Plan, Run
@@ -28,16 +28,20 @@ from deeploop.store import (
     withdraw,
 )
 
+Fetch = Callable[[Run, Entry], bool]
+"""Brings an entry from elsewhere into the store; says whether it could."""
+
 
 class Resolver:
     """Decides a plan, and adopts what the store already holds.
 
     With `write`, manifests of current runs are brought up to date and their times put in
-    topological order, so that an engine's clock agrees with their content.
+    topological order, so that an engine's clock agrees with their content. With `fetch`, bytes
+    that a computing run needs are asked for elsewhere before they are made again.
     """
 
-    def __init__(self, root: Path, plan: Plan, write: bool) -> None:
-        self.root, self.plan, self._write = root, plan, write
+    def __init__(self, root: Path, plan: Plan, write: bool, fetch: Fetch | None = None) -> None:
+        self.root, self.plan, self._write, self._fetch = root, plan, write, fetch
         self.store = store_root(root)
         self.outputs: dict[Run, Outputs] = {}
         """Of current runs."""
@@ -51,7 +55,7 @@ class Resolver:
     def settle(self) -> None:
         """Decide what can be decided now; call again when a computing run has finished."""
         self._decide()
-        while recalled := self._recall():
+        while recalled := [run for run in self._recall() if not self._fetched(run)]:
             # Bytes that must be made again may come out different: decide anew behind them.
             for run in recalled:
                 self._forget(run)
@@ -131,6 +135,14 @@ class Resolver:
             for run in self._absent
             if run in self.outputs and any(run in c.inputs for c in self.computing())
         ]
+
+    def _fetched(self, run: Run) -> bool:
+        """Fetch a run's bytes, where there is a place to ask; say whether they are here now."""
+        entry = Entry(self.store, run.stage, self.keys[run])
+        if self._fetch is None or not self._fetch(run, entry):
+            return False
+        self._absent.discard(run)
+        return True
 
     def _forget(self, run: Run) -> None:
         """Make a run and all that hangs on it undecided again."""

@@ -36,8 +36,13 @@ from deeploop.store import Entry, Outputs, finish, key_of, publish, published, r
 log = logging.getLogger("deeploop")
 
 
-def run_frozen(root: Path, digest: str, stage: str, name: str, new_code: bool = False) -> Path:
+def run_frozen(
+    root: Path, digest: str, stage: str, name: str, new_code: bool = False, quiet: bool = False
+) -> Path:
     """Compute one run of a frozen plan and return its manifest's path.
+
+    With `quiet`, as engines want it, the terminal gets a line as the run starts and ends, its
+    progress, and warnings; the log file has everything in either case.
 
     Raises:
         BuildError: when inputs are missing, another job has the run, or the work fails.
@@ -58,7 +63,7 @@ def run_frozen(root: Path, digest: str, stage: str, name: str, new_code: bool = 
             return root / run.manifest
         if outputs is None:
             _resume_code(root, entry, run, plan.code, new_code)
-            outputs = _compute(root, run, entry, plan)
+            outputs = _compute(root, run, entry, plan, quiet)
         else:
             print(f"{run.id}: already in the store", file=sys.stderr, flush=True)
         _publish_if_planned(root, run, entry, outputs, upstream, plan)
@@ -113,7 +118,7 @@ def _inputs_of(root: Path, run: Run) -> tuple[Input, ...]:
     return tuple(inputs)
 
 
-def _compute(root: Path, run: Run, entry: Entry, plan: FrozenPlan) -> Outputs:
+def _compute(root: Path, run: Run, entry: Entry, plan: FrozenPlan, quiet: bool) -> Outputs:
     inputs = _inputs_of(root, run)
     files = _verified_files(root, run)
     resumed = (entry.partial / "work").is_dir()
@@ -124,7 +129,7 @@ def _compute(root: Path, run: Run, entry: Entry, plan: FrozenPlan) -> Outputs:
     begun = code_root().name if is_frozen() else plan.code
     begun_with = {"code": begun, "spec_sha256": sha256_text(run.spec_text)}
     write_atomically(entry.partial / "job.json", dump_json(begun_with))
-    with _logging(root, run), _stop_signals() as stop:
+    with _logging(root, run, quiet), _stop_signals() as stop:
         job = Job(
             suite=run.suite,
             stage=run.stage,
@@ -208,7 +213,7 @@ def log_path(run: Run) -> Path:
 
 
 @contextmanager
-def _logging(root: Path, run: Run) -> Iterator[None]:
+def _logging(root: Path, run: Run, quiet: bool) -> Iterator[None]:
     """Log to the run's file in full, and to the terminal what a person waits for."""
     path = root / log_path(run)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -217,7 +222,7 @@ def _logging(root: Path, run: Run) -> Iterator[None]:
     terminal = logging.StreamHandler()
     terminal.setLevel(logging.INFO)
     terminal.setFormatter(logging.Formatter("%(message)s"))
-    terminal.addFilter(lambda record: record.name != "deeploop.progress")  # it draws its own
+    terminal.addFilter(lambda record: _is_shown(record, quiet))
     log.setLevel(logging.DEBUG)
     log.propagate = False
     for handler in (file, terminal):
@@ -228,6 +233,12 @@ def _logging(root: Path, run: Run) -> Iterator[None]:
         for handler in (file, terminal):
             log.removeHandler(handler)
             handler.close()
+
+
+def _is_shown(record: logging.LogRecord, quiet: bool) -> bool:
+    """Say whether a person at the terminal wants a message; progress draws its own."""
+    important = record.levelno >= logging.WARNING or record.name == log.name
+    return important or not (quiet or record.name == "deeploop.progress")
 
 
 @contextmanager

@@ -9,9 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+<<<<<<< HEAD
 from deeploop.cluster.attempts import History
 from deeploop.cluster.queue import QueuedJob, comment_of, live_job, own_jobs
 from deeploop.code import CodeDigests
+=======
+from deeploop.code import CACHE, CodeDigests
+>>>>>>> main
 from deeploop.explain import external, reasons
 from deeploop.fileio import read_json
 from deeploop.locks import holder_of
@@ -47,8 +51,12 @@ class State:
 def states(resolver: Resolver) -> Iterator[State]:
     """Yield the state of each run, in plan order."""
     home = stages_home(resolver.root)
+<<<<<<< HEAD
     code = CodeDigests({"deeploop": code_root(), "stages": home})
     queue = _queue(resolver)
+=======
+    code = CodeDigests({"deeploop": code_root(), "stages": home}, resolver.root / CACHE)
+>>>>>>> main
     for run in resolver.plan:
         yield _state(resolver, run, code, queue)
 

@@ -121,12 +121,11 @@ def expand(section: TrainHRMSection, plan: Planned) -> Iterator[Draft]:
 
 def run(job: Job) -> None:
     """Train the model, resuming where an interrupted attempt left off."""
-    from deeploop.training.hrm_data import verified_splits
-    from deeploop.training.hrm_task import train_hrm
+    from deeploop.training.hrm_run import train_on_build
 
-    train_hrm(
+    train_on_build(
         params=job.params,
-        data=verified_splits(job.input("build_arc").folder, job.params["training"]["seed"]),
+        data_folder=job.input("build_arc").folder,
         folder=job.folder,
         work=job.work,
         execution=job.execution,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,12 +37,22 @@ def test_version_and_help() -> None:
     assert "exit codes" in done.stdout.lower()
 
 
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield sub
+                yield from parsers(sub)
+
+
 def test_every_command_and_option_is_documented() -> None:
-    parser = build_parser()
-    for action in parser._subparsers._group_actions[0].choices.values():  # type: ignore[union-attr]
-        assert action.description
-        for option in action._actions:
-            assert option.help, f"{action.prog}: {option.option_strings or option.dest}"
+    found = list(parsers(build_parser()))
+    assert len(found) > 10
+    for parser in found:
+        assert parser.description, parser.prog
+        for action in parser._actions:
+            if not isinstance(action, argparse._SubParsersAction):
+                assert action.help, f"{parser.prog}: {action.option_strings or action.dest}"
 
 
 def test_outside_a_project(tmp_path: Path) -> None:

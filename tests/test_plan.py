@@ -7,14 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from deeploop.commands.plan import totals
+from deeploop.dvc import dvc_yaml
 from deeploop.errors import UserError
 from deeploop.fileio import sha256_text
-from deeploop.plan import Plan, load_plan
+from deeploop.plan import Plan, load_plan, public_version
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden_keys.json"
@@ -86,6 +88,11 @@ def test_planning_imports_nothing_heavy() -> None:
     assert {"stage", "run", "gpus", "nodes", "gpu_hours", "inputs"} <= set(answer["runs"][0])
 
 
+def test_the_committed_dvc_yaml_is_what_the_plan_says() -> None:
+    """When this fails: `deeploop dvc`."""
+    assert (ROOT / "dvc.yaml").read_text() == dvc_yaml(load_plan(ROOT))
+
+
 MISTAKES = {
     "unknown key": ("steps: 450", "stepps: 450", "unknown key; did you mean 'steps'?"),
     "unknown key of a recipe": ("schedule: constant", "shedule: constant", "did you mean 'schedule'"),
@@ -99,7 +106,7 @@ MISTAKES = {
     "a key given twice": ("      overrides: {}", "      steps: 3\n      overrides: {}", "'steps' is given twice"),
     "an override of no run": ("overrides: {}", "overrides: {tiny-bas-r1-s0: {learning_rate: 1e-3}}", "did you mean 'tiny-base-r1-s0'?"),
     "a default suite that is not there": ("suite: demo", "suite: deom", "there is no suite 'deom'; did you mean 'demo'?"),
-    "an unknown stage": ("    table1:\n    p_sweep:", "    tabel1:\n    p_sweep:", "did you mean 'table1'?"),
+    "an unknown stage": ("    table1:\n    table2:", "    tabel1:\n    table2:", "did you mean 'table1'?"),
     "a rate that is text": ("learning_rate: 3e-3", "learning_rate: fast", "number"),
     "heads that do not divide": ("heads: 2\n    context_length: 64", "heads: 5\n    context_length: 64", "heads must divide"),
 }  # fmt: skip
@@ -141,6 +148,16 @@ def test_notation_and_order_do_not_bear_on_identity(project: Path) -> None:
     assert changed != text
     (project / "params.yaml").write_text("# a comment\n" + changed)
     assert identities(load_plan(project)) == before
+
+
+def test_a_build_of_torch_is_no_other_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: "2.13.0+cu130")
+    assert public_version("torch") == "2.13.0"
+
+
+def test_python_is_in_no_specification(paper: Plan) -> None:
+    text = " ".join(run.spec_text for run in paper)
+    assert "python" not in text.lower()
 
 
 if __name__ == "__main__":

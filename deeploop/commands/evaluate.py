@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--precision", choices=("fp32", "bf16"), help="bf16 on a GPU and fp32 on a CPU by default")
     add("--batch-tokens", type=int, default=16384, help="padded tokens a forward pass (16384)")
     add("--processes", type=int, default=1, help="processes (GPUs) that share the work (1)")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs")
     add("--threads", type=int, default=1, help="CPU threads a process (1)")
 
 

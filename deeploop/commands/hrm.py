@@ -18,21 +18,38 @@ HELP = "check HRM against reference tensors, import published checkpoints"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the sub-commands."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    check = commands.add_parser("check", help="replay a reference file and print the deviations")
+    check = commands.add_parser(
+        "check",
+        help="replay a reference file and print the deviations",
+        description="replay a reference file and print the deviations",
+    )
     check.add_argument(
         "file", type=Path, help="a safetensors file, its configuration in its metadata"
     )
     check.add_argument("--json", action="store_true", help="every tensor's deviation as JSON")
-    bring = commands.add_parser("import", help="turn a published checkpoint into a model folder")
+    bring = commands.add_parser(
+        "import",
+        help="turn a published checkpoint into a model folder",
+        description="turn a published checkpoint into a model folder",
+    )
     bring.add_argument(
         "file", type=Path, help="what the published code saved, or a safetensors file"
     )
     bring.add_argument("--out", type=Path, required=True, help="folder to write")
-    bring.add_argument("--heads", type=int, default=8)
-    bring.add_argument("--cycles", type=int, nargs=2, default=(2, 2), metavar=("H", "L"))
-    bring.add_argument("--sequence-length", type=int, default=900)
-    bring.add_argument("--halt-max-steps", type=int, default=16)
-    bring.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
+    bring.add_argument("--heads", type=int, default=8, help="attention heads")
+    bring.add_argument(
+        "--cycles",
+        type=int,
+        nargs=2,
+        default=(2, 2),
+        metavar=("H", "L"),
+        help="cycles of H and of L",
+    )
+    bring.add_argument("--sequence-length", type=int, default=900, help="tokens of a grid")
+    bring.add_argument("--halt-max-steps", type=int, default=16, help="segments at most")
+    bring.add_argument(
+        "--precision", choices=("bf16", "fp32"), default="bf16", help="of the forward pass"
+    )
     bring.add_argument("--identifiers", type=Path, help="identifiers.json of the build it must fit")
 
 

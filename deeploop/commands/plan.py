@@ -193,6 +193,7 @@ def _write(root: Path, suite: str | None) -> int:
     from deeploop.frozen import plan_and_freeze, write_specs
     from deeploop.guard import announce, require_confirmation
     from deeploop.locks import hold_build_lock
+    from deeploop.remote import fetcher
     from deeploop.resolve import Resolver
 
     lock = hold_build_lock(root, "dvc", wait=True)
@@ -204,7 +205,7 @@ def _write(root: Path, suite: str | None) -> int:
         )
         return EXIT_FAILURE
     write_specs(root, plan)
-    resolver = Resolver(root, plan, write=True)
+    resolver = Resolver(root, plan, True, fetcher(root))
     require_confirmation(resolver, announce(resolver, set(plan)))
     for run in resolver.computing():
         (root / run.manifest).unlink(missing_ok=True)

@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
         _join_build(args)
     digest = planned_digest(root, args.suite)
     enter_code(code_path(root, FrozenPlan(root, digest).code))
-    manifest = run_frozen(root, digest, args.stage, args.run, args.new_code)
+    manifest = run_frozen(root, digest, args.stage, args.run, args.new_code, quiet=args.planned)
     print(manifest.relative_to(root))
     return 0
 

@@ -71,7 +71,7 @@ def evaluate(subjects: Sequence[Subject], conditions: Conditions) -> list[dict[s
 def _evaluate(
     subject: Subject, conditions: Conditions, tasks: Sequence[LoadedTask], facts: dict[str, Any]
 ) -> dict[str, Any]:
-    from deeploop.evaluation.model import describe
+    from deeploop.nn.folder import describe
 
     description = describe(subject.model)
     facts = {**facts, "context_length": description.window, "tokenizer": description.tokenizer}
@@ -109,8 +109,8 @@ def _nothing(settings: Evaluation) -> list[TaskResult]:
 
 def _open(model: Path, conditions: Conditions, stack: ExitStack) -> LoopedLM:
     from deeploop.evaluation.adapter import LoopedLM
-    from deeploop.evaluation.model import describe
     from deeploop.evaluation.scorers import open_scorer
+    from deeploop.nn.folder import describe
     from deeploop.text.tokenizers import load_tokenizer
 
     description = describe(model)

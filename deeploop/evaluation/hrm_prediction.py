@@ -28,14 +28,30 @@ from deeploop.nn.hrm_weights import OTHER_BUILD, load_model
 from deeploop.progress import Progress
 from deeploop.training.config import Execution
 from deeploop.training.hrm_task import to_batch
+from deeploop.training.launch import launched, run_processes, work_off
+from deeploop.training.puzzle_order import PuzzleRows
 from deeploop.training.world import World, joined
 
 PREDICTIONS_FILE = "predictions.parquet"
 PART_ROWS = 4096
 """Rows of one part: what an interruption can cost a process."""
 
-Answer = tuple[np.ndarray, np.ndarray]
-"""Most likely tokens, uint8 [rows, tokens], and halting logits, float32 [rows]."""
+
+class Answers:
+    """Room for the answers to a number of rows, allocated once: nothing small is kept a batch."""
+
+    def __init__(self, rows: int, tokens: int) -> None:
+        self.tokens = np.empty((rows, tokens), np.uint8)
+        """Most likely token of each cell."""
+        self.halting = np.empty(rows, np.float32)
+        """Halting logits."""
+
+    def take(self, start: int, tokens: Tensor, halting: Tensor) -> int:
+        """Copy the answers to the rows from `start` on; return how many there was room for."""
+        count = min(len(tokens), len(self.tokens) - start)
+        self.tokens[start : start + count] = tokens[:count].cpu().numpy()
+        self.halting[start : start + count] = halting[:count].cpu().numpy()
+        return count
 
 
 def predict_arc(
@@ -49,6 +65,8 @@ def predict_arc(
     label: str = "predict_arc",
 ) -> None:
     """Predict every row of the test split and write `predictions.parquet`.
+
+    With `execution.processes` above one, torchrun does it in as many processes of their own.
 
     Args:
         model_folder: outputs of a training, or of `deeploop hrm import`.
@@ -68,15 +86,24 @@ def predict_arc(
     settings = dict(execution)
     batch_rows = int(settings.pop("batch_rows", 256))
     run = Execution.model_validate(settings)
+    if run.processes > 1 and not launched():
+        paths = {"model_folder": model_folder, "data_folder": data_folder, "folder": folder}
+        paths |= {"work": work, "telemetry": telemetry}
+        values = {"execution": dict(execution), "label": label}
+        run_processes("deeploop.evaluation.hrm_prediction", paths, values, run, work, stop)
+        return
     with joined(run) as world:
         model = load_model(model_folder, world.device)
         check_fit(model, data, model_folder)
         model.compile_as(run.compile)
-        predict_parts(model, data, work, world, batch_rows, telemetry, stop, label)
-        world.barrier()
-        if world.is_first:
-            write_predictions(folder / PREDICTIONS_FILE, data, *collected(data, work))
-        world.barrier()
+        finished = predict_parts(model, data, work, world, batch_rows, telemetry, stop, label)
+        unfinished = world.sum(torch.full((1,), float(not finished), device=world.device))
+        if unfinished.item():
+            raise Interrupted(f"{label}: finished parts are kept, rerun to go on")
+        with world.together():
+            if world.is_first:
+                found = collected(data, work)
+                write_predictions(folder / PREDICTIONS_FILE, data, found.tokens, found.halting)
 
 
 def check_fit(model: HRM, data: ArcRows, source: Path) -> None:
@@ -108,54 +135,66 @@ def predict_parts(
     telemetry: Path,
     stop: Callable[[], bool],
     label: str,
-) -> None:
+) -> bool:
     """Predict this process's share of the parts that are not in `work` yet.
 
-    Raises:
-        Interrupted: asked to stop; finished parts stay.
+    Returns whether it came to the end. Only the first process is asked to stop; it tells the
+    others by a file, because they are not at the same batch.
     """
+    told = work / "stop"
+    if world.is_first:
+        told.unlink(missing_ok=True)
+    world.barrier()
     batch_rows = min(batch_rows, data.count)
     mine = range(0, data.count, PART_ROWS)[world.rank :: world.size]
     missing = [start for start in mine if _read_part(work, start, data) is None]
-    done = sum(len(_part(start, data)) for start in mine if start not in missing)
     total = sum(len(_part(start, data)) for start in mine)
+    done = total - sum(len(_part(start, data)) for start in missing)
     with Progress(label, total, "puzzles", done, enabled=world.is_first) as progress:
         for start in missing:
-            answers: list[Answer] = []
-            for answer in answered(model, data, _part(start, data), batch_rows, world.device):
-                answers.append(answer)
-                progress.advance(len(answer[0]))
+            rows = _part(start, data)
+            answers = Answers(len(rows), data.tokens)
+            for count in answered(model, data, rows, batch_rows, world.device, answers):
+                progress.advance(count)
                 if stop():
-                    raise Interrupted(f"{label}: {progress.done} of {total} rows, rerun to go on")
+                    told.touch()
+                if told.exists():
+                    return False
             _write_part(work, start, answers)
             if world.is_first:
-                line = {
-                    "time": time.time(),
-                    "rows": progress.done,
-                    "rows_per_second": progress.rate,
-                }
-                with telemetry.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
+                _write_rate(telemetry, progress)
+    return True
+
+
+def _write_rate(telemetry: Path, progress: Progress) -> None:
+    line = {"time": time.time(), "rows": progress.done, "rows_per_second": progress.rate}
+    with telemetry.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def answered(
-    model: HRM, data: ArcRows, rows: range, batch_rows: int, device: torch.device
-) -> Iterator[Answer]:
-    """Yield the answers for `rows`, a batch at a time, in order.
+    model: HRM,
+    data: PuzzleRows,
+    rows: range,
+    batch_rows: int,
+    device: torch.device,
+    answers: Answers,
+) -> Iterator[int]:
+    """Answer `rows` into `answers`, a batch at a time, and yield how many each batch answered.
 
     A batch's answers are fetched once the next batch is under way, so a GPU never waits for the
     host. Every batch has `batch_rows` rows (the last is filled up): one shape, compiled once.
     """
-    flying: tuple[Tensor, Tensor, int] | None = None
-    for start in range(rows.start, rows.stop, batch_rows):
-        chosen = np.arange(start, start + batch_rows).clip(max=data.count - 1)
-        real = min(batch_rows, rows.stop - start)
-        preds, halting = answer(model, to_batch(data, chosen, device))
+    flying: tuple[int, Tensor, Tensor] | None = None
+    for start in range(0, len(rows), batch_rows):
+        chosen = np.arange(rows.start + start, rows.start + start + batch_rows)
+        batch = to_batch(data, chosen.clip(max=data.count - 1), device)
+        tokens, halting = answer(model, batch)
         if flying is not None:
-            yield _fetched(*flying)
-        flying = preds, halting, real
+            yield answers.take(*flying)
+        flying = start, tokens, halting
     if flying is not None:
-        yield _fetched(*flying)
+        yield answers.take(*flying)
 
 
 def answer(model: HRM, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -165,21 +204,20 @@ def answer(model: HRM, batch: Batch) -> tuple[Tensor, Tensor]:
         return thought.logits.argmax(-1).to(torch.uint8), thought.q_halt.float()
 
 
-def collected(data: ArcRows, work: Path) -> Answer:
-    """Return all parts joined: tokens [N, T] and halting logits [N]."""
-    tokens = np.empty((data.count, data.tokens), np.uint8)
-    halting = np.empty(data.count, np.float32)
+def collected(data: ArcRows, work: Path) -> Answers:
+    """Return the answers of all parts joined.
+
+    Raises:
+        BuildError: when a part is missing or damaged.
+    """
+    answers = Answers(data.count, data.tokens)
     for start in range(0, data.count, PART_ROWS):
         part = _read_part(work, start, data)
         if part is None:
             raise BuildError(f"part {start} of the predictions in {work} is missing or damaged")
         here = slice(start, start + PART_ROWS)
-        tokens[here], halting[here] = part
-    return tokens, halting
-
-
-def _fetched(preds: Tensor, halting: Tensor, real: int) -> Answer:
-    return preds[:real].cpu().numpy(), halting[:real].cpu().numpy()
+        answers.tokens[here], answers.halting[here] = part
+    return answers
 
 
 def _part(start: int, data: ArcRows) -> range:
@@ -190,14 +228,13 @@ def _part_file(work: Path, start: int) -> Path:
     return work / f"rows-{start:09d}.safetensors"
 
 
-def _write_part(work: Path, start: int, answers: list[Answer]) -> None:
-    tokens, halting = (np.concatenate(parts) for parts in zip(*answers, strict=True))
+def _write_part(work: Path, start: int, answers: Answers) -> None:
     partial = _part_file(work, start).with_suffix(".partial")
-    save_file({"tokens": tokens, "halting": halting}, partial)
+    save_file({"tokens": answers.tokens, "halting": answers.halting}, partial)
     partial.replace(_part_file(work, start))
 
 
-def _read_part(work: Path, start: int, data: ArcRows) -> Answer | None:
+def _read_part(work: Path, start: int, data: ArcRows) -> tuple[np.ndarray, np.ndarray] | None:
     """Return a finished part, or None when it is not there or not whole."""
     try:
         part = load_file(_part_file(work, start))
@@ -206,3 +243,7 @@ def _read_part(work: Path, start: int, data: ArcRows) -> Answer | None:
         return None
     whole = tokens.shape == (len(_part(start, data)), data.tokens)
     return (tokens, halting) if whole and len(halting) == len(tokens) else None
+
+
+if __name__ == "__main__":
+    work_off(predict_arc)

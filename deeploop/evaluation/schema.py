@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-Kind = Literal["string", "integer", "strings", "choices"]
+Kind = Literal["string", "integer", "number", "strings", "choices"]
 Row = Mapping[str, Any]
 
 _ARC: Mapping[str, Kind] = {"question": "string", "choices": "choices", "answerKey": "string"}
@@ -39,7 +39,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "answerA": "string",
         "answerB": "string",
         "answerC": "string",
-        "label": "string",
+        "label": "number",
     },
     "winogrande": {
         "sentence": "string",
@@ -53,6 +53,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
 DESCRIPTIONS: Mapping[Kind, str] = {
     "string": "a string",
     "integer": "an integer",
+    "number": "an integer, or a string of one",
     "strings": "a list of strings",
     "choices": "{text: list of strings, label: list of strings}",
 }
@@ -76,7 +77,7 @@ _ANSWERS: Mapping[str, tuple[str, Callable[[Row], bool], str]] = {
         "the index of an ending, as a string",
     ),
     "piqa": ("label", lambda row: row["label"] in (0, 1), "0 or 1"),
-    "social_iqa": ("label", lambda row: row["label"] in ("1", "2", "3"), '"1", "2" or "3"'),
+    "social_iqa": ("label", lambda row: int(row["label"]) in (1, 2, 3), "1, 2 or 3"),
     "winogrande": ("answer", lambda row: row["answer"] in ("1", "2"), '"1" or "2"'),
 }
 
@@ -118,6 +119,8 @@ def _is(kind: Kind, value: Any) -> bool:
         return isinstance(value, str)
     if kind == "integer":
         return isinstance(value, int) and not isinstance(value, bool)
+    if kind == "number":
+        return _is("integer", value) or (_is("string", value) and value.strip().isdigit())
     if kind == "strings":
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     return isinstance(value, dict) and all(_is("strings", value.get(k)) for k in ("text", "label"))

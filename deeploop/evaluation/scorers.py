@@ -24,9 +24,9 @@ import torch
 
 from deeploop.errors import BuildError, Interrupted, UserError
 from deeploop.evaluation.config import EvaluationExecution, Precision
-from deeploop.evaluation.model import open_model
 from deeploop.evaluation.packing import Batch
 from deeploop.evaluation.scoring import CausalModel, Scores, score
+from deeploop.nn.folder import open_model
 
 
 class Scorer(Protocol):

@@ -21,6 +21,7 @@ def generate(
     temperature: float = 0.0,
     top_k: int | None = None,
     seed: int = 0,
+    vocabulary: int | None = None,
 ) -> Iterator[Tensor]:
     """Yield the next tokens one by one, each int64 [batch].
 
@@ -31,6 +32,7 @@ def generate(
         temperature: 0 takes the most probable token; otherwise tokens are drawn.
         top_k: draw among so many most probable tokens only.
         seed: of the draws.
+        vocabulary: only tokens below this; the model may have padding beyond the tokenizer's.
 
     Raises:
         UserError: the prompt is empty, or prompt and new tokens exceed the context length.
@@ -48,7 +50,7 @@ def generate(
     tokens = prompt
     for _ in range(new_tokens):
         states = model.decode(tokens, cache, cache.length)
-        logits = F.linear(states[:, -1], model.embedding)
+        logits = F.linear(states[:, -1], model.embedding[:vocabulary])
         chosen = _choose(logits.float(), temperature, top_k, draws)
         yield chosen
         tokens = chosen[:, None]

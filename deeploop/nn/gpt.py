@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -135,10 +138,10 @@ class LoopedGPT(nn.Module):
         normed: Tensor = self.final_norm(x)
         return normed
 
-    def compile_blocks(self) -> None:
+    def compile_blocks(self, backend: str | Callable[..., Any] = "inductor") -> None:
         """Compile a block's forward: all K * R visits share one graph."""
         for block in self.blocks:
-            block.compile(fullgraph=True)
+            block.compile(fullgraph=True, backend=backend)
 
     def _round(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         for block in self.blocks:

@@ -30,6 +30,14 @@ CHANCE = {
 }
 """Percent that guessing gets: one over the number of choices (ARC has a few items with 3 or 5)."""
 
+QUESTIONS = {
+    "hub": "The questions are the official ones, at pinned revisions.",
+    "mirror": "The questions come from local files; their sha256 is in each run's `metrics.json`.",
+    "samples": "The questions are not the official ones: they were written for this project, to "
+    "show that everything runs, and rank nothing.",
+}
+"""What a note says of each source of questions."""
+
 Model = tuple[str, str, int]
 """(backbone, rule, R)."""
 
@@ -214,10 +222,16 @@ def _notes(table: DownstreamTable) -> tuple[str, ...]:
             for _, found in table.evaluations
             for t in found.shots.values()
             for task in t.values()
+            if task.n  # a training that diverged is asked nothing
         }
     )
-    count = f"{items[0]:,}" if items[0] == items[-1] else f"{items[0]:,} to {items[-1]:,}"
     notes = [
+        QUESTIONS[source] for source in sorted({found.source for _, found in table.evaluations})
+    ]
+    if not items:
+        return tuple(notes)
+    count = f"{items[0]:,}" if items[0] == items[-1] else f"{items[0]:,} to {items[-1]:,}"
+    notes += [
         f"{count} items a task. With the fewest, one item is {100 / items[0]:.2g} points. Guessing "
         "gets one over the number of choices."
     ]

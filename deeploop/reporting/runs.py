@@ -74,6 +74,8 @@ class EvaluationMetrics(_Output):
 
     shots: dict[int, dict[str, TaskAccuracy]]
     """shots -> task -> accuracy."""
+    source: str
+    """Where the questions came from: `hub`, `mirror` or `samples`."""
 
 
 class VoteMetrics(_Output):

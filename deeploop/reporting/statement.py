@@ -24,7 +24,7 @@ _SMALL = Statement(
         "them means nothing.",
         "What cannot be seen here: the paper's headline gap. DeepLoop's gain of 0.015 to 0.028 "
         "nats at R ≥ 3 belongs to its width and its 100,000 steps. In trials at this scale, base "
-        "reached the lower loss wherever both trained, R = 1 included.",
+        "mostly reached the lower loss where both trained, R = 1 included.",
         "What can be seen: at the edge of stability outcomes are bimodal. A run trains, or never "
         "leaves the unigram floor, and how many seeds train depends on p. So the fraction that "
         "trains and every seed are shown, never a mean alone. It depends on the configuration: "

@@ -1,7 +1,7 @@
 """What preparing a corpus costs, before it is begun: core-hours, hours, disk.
 
-Rates are what `python -m bench.tokenize` measured, in bytes of text per core-second; docs/data.md
-has the table. How much text a token is, and how much a download, is FineWeb-Edu's.
+Rates are what `python -m bench.tokenize` measured, rounded down, in bytes of text per core-second;
+docs/data.md has the table. How much text a token is, and how much a download, is FineWeb-Edu's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-BYTES_PER_CORE_SECOND = {"tiktoken": 6.0e6, "fast": 50.0e6}
+BYTES_PER_CORE_SECOND = {"tiktoken": 15e6, "fast": 75e6}
 """Of UTF-8 text, from Parquet to shards, by back end."""
 TEXT_BYTES_PER_TOKEN = 4.8
 """Of English web prose in GPT-2's vocabulary, rounded up: code and lists have fewer."""

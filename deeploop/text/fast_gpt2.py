@@ -21,7 +21,7 @@ from deeploop.text.utf8 import utf8
 
 CHECKED_EVERY = 100
 """One document in so many is encoded again by tiktoken."""
-RENEWED_AFTER = 2**28
+RENEWED_AFTER = 2**27
 """Characters after which gigatoken starts with an empty cache: it keeps every word it meets."""
 EDGE_CASES = (
     "",
@@ -58,6 +58,7 @@ class FastGpt2Tokenizer(Gpt2Tokenizer):
         """
         self._characters += sum(map(len, texts))
         if self._characters > RENEWED_AFTER:
+            self._fast = None  # before there is another
             self._fast, self._characters = self._renewed(), 0
         ids = [self._encode_fast(text) for text in texts]
         first = -self._documents % CHECKED_EVERY

@@ -11,8 +11,10 @@ from typing import Any, BinaryIO, cast
 
 from deeploop.errors import UserError
 
-PARQUET_ROWS = 1024
+PARQUET_ROWS = 256
 """Rows decoded at a time: bounds memory, whatever the row groups are."""
+PARQUET_BUFFER = 2**20
+"""Bytes read at a time: without, whole columns are kept until the file is closed."""
 TEXT_BLOCK = 2**20
 COMPRESSED = (".gz", ".zst")
 SUFFIXES = {
@@ -69,7 +71,7 @@ def _parquet(path: Path, layout: FileFormat) -> Iterator[tuple[str, str]]:
 
     wanted = [layout.text] if layout.id is None else [layout.text, layout.id]
     try:
-        with ParquetFile(path) as table:
+        with ParquetFile(path, pre_buffer=False, buffer_size=PARQUET_BUFFER) as table:
             _require_columns(path, wanted, table.schema_arrow.names)
             row = 0
             for batch in table.iter_batches(

@@ -105,6 +105,9 @@ def _download_rest(file: HubFile, stream: BinaryIO, stop: Callable[[], bool]) ->
     address = hf_hub_url(
         file.repo, file.path, repo_type="dataset", revision=file.revision, endpoint=_endpoint()
     )
+    if stream.tell() > file.size:  # of something else
+        stream.truncate(0)
+        stream.seek(0)
     http_get(
         address,
         stream,

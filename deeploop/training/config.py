@@ -13,6 +13,8 @@ from pydantic import Field
 from deeploop.errors import UserError
 from deeploop.stage import Section
 
+LoggerName = Literal["tensorboard", "wandb", "trackio"]
+
 
 class Recipe(Section):
     """Optimizer, schedule and batch: what the paper leaves open is chosen and documented here."""
@@ -84,8 +86,11 @@ class Execution(Section):
     checkpoint_rounds: bool = False
     """Recompute each round's activations in the backward pass, to save memory."""
     deterministic: bool = True
+    """Kernels that sum in a fixed order: the same bytes again on the same devices."""
     checkpoint_minutes: float = Field(default=15.0, gt=0)
     log_every_steps: int = Field(default=10, gt=0)
+    loggers: tuple[LoggerName, ...] = ()
+    """Dashboards beside the telemetry's JSON lines; offline, and each a package of its own."""
     budget_minutes: float | None = Field(default=None, gt=0)
     """Stop in order (exit 75, resumable) after so long."""
 

@@ -172,6 +172,7 @@ def train_language_model(
     if run.processes > 1 and not launched():
         rows_each(training.recipe.batch_sequences, run.processes)
         paths = {"tokens_dir": tokens_dir, "folder": folder, "work": work, "telemetry": telemetry}
+        paths |= {"initial": initial} if initial is not None else {}
         values = {"params": params, "execution": run.model_dump(), "label": label}
         run_processes("deeploop.training.language_model", paths, values, run, work, stop)
         return

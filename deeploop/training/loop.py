@@ -71,7 +71,11 @@ class Trainer:
             self.model = DistributedDataParallel(
                 self.task.module, broadcast_buffers=False, gradient_as_bucket_view=True
             )
-        with self._progress() as progress, Telemetry(telemetry, self.task, self.world) as lines:
+        with self.world.together():
+            reported = Telemetry(
+                telemetry, self.task, self.world, self.execution.loggers, self.label
+            )
+        with self._progress() as progress, reported as lines:
             while self.step < self.task.steps:
                 values, stopping, saving = self.update()
                 if self.diverged:
@@ -84,7 +88,7 @@ class Trainer:
                 )
                 if self.step % self.execution.log_every_steps == 0:
                     lines.write(self.step, values)
-                self._keep_grid()
+                self._keep_grid(lines)
                 if stopping and self.step < self.task.steps:
                     self._save()
                     raise Interrupted(f"{self.label}: saved at step {self.step}, rerun to go on")
@@ -145,11 +149,12 @@ class Trainer:
         due = now - self.last_saved >= 60 * self.execution.checkpoint_minutes
         return [float(stopping), float(due and self.world.is_first)]
 
-    def _keep_grid(self) -> None:
+    def _keep_grid(self, lines: Telemetry) -> None:
         """Validate and keep weights where the plan asks for it."""
         if self.task.validates_after(self.step):
             found = self.task.validate()
             self.history.validations.append({"step": self.step, **found})
+            lines.write_validation(self.step, found)
             numbers = ", ".join(f"validation {name} {value:.4f}" for name, value in found.items())
             log.info("%s: step %d: %s", self.label, self.step, numbers)
         if self.step in self.task.snapshot_steps:

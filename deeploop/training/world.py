@@ -9,6 +9,7 @@ from os import environ
 
 import torch
 import torch.distributed as dist
+import torch.utils.deterministic
 from torch import Tensor
 
 from deeploop.errors import BuildError, UserError
@@ -78,6 +79,11 @@ class World:
 @contextmanager
 def joined(execution: Execution) -> Iterator[World]:
     """Join the processes that torchrun started, if it did, and leave them at the end."""
+    with _determinism(execution.deterministic):
+        yield from _joined(execution)
+
+
+def _joined(execution: Execution) -> Iterator[World]:
     size, rank = int(environ.get("WORLD_SIZE", "1")), int(environ.get("RANK", "0"))
     device = _device(execution, int(environ.get("LOCAL_RANK", "0")))
     if size == 1:
@@ -88,6 +94,19 @@ def joined(execution: Execution) -> Iterator[World]:
         yield World(device, rank, size)
     finally:
         dist.destroy_process_group()
+
+
+@contextmanager
+def _determinism(wanted: bool) -> Iterator[None]:
+    """Ask for kernels that sum in a fixed order; a kernel that has none warns and runs."""
+    environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing uninitialised
+    torch.use_deterministic_algorithms(wanted, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def _device(execution: Execution, local_rank: int) -> torch.device:

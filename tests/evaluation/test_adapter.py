@@ -9,12 +9,12 @@ from lm_eval.api.instance import Instance
 
 from bench.hflm import hflm
 from deeploop.evaluation.adapter import DegenerateScores, LoopedLM
-from deeploop.evaluation.config import PAPER_TASKS, EvaluationExecution
+from deeploop.evaluation.config import PAPER_TASKS, EvaluationExecution, Precision
 from deeploop.evaluation.harness import load_tasks
-from deeploop.evaluation.model import describe, open_model
 from deeploop.evaluation.run_task import run_task
 from deeploop.evaluation.scorers import LocalScorer, open_scorer
 from deeploop.evaluation.sources import SAMPLES, task_folders
+from deeploop.nn.folder import describe, open_model
 from deeploop.text.tokenizers import load_tokenizer
 
 LONG = "The river ran past the mill and over the stones. " * 30
@@ -31,9 +31,9 @@ EDGE_CASES = {
 }
 
 
-def _adapter(folder: Path, batch_tokens: int = 2048) -> LoopedLM:
+def _adapter(folder: Path, batch_tokens: int = 2048, precision: Precision = "fp32") -> LoopedLM:
     description = describe(folder)
-    scorer = LocalScorer(open_model(folder, "cpu"), "fp32")
+    scorer = LocalScorer(open_model(folder, "cpu"), precision)
     tokenizer = load_tokenizer(description.tokenizer)
     return LoopedLM(scorer, tokenizer, description.window, batch_tokens)
 
@@ -94,6 +94,15 @@ def test_scores_equal_a_plain_reference(byte_model: Path) -> None:
         targets = ids[-len(continuation) :]
         assert value == pytest.approx(rows.gather(1, targets[:, None]).sum().item(), abs=1e-5)
         assert greedy == bool((rows.argmax(1) == targets).all())
+
+
+def test_bf16_moves_scores_a_little_and_only_in_the_blocks(byte_model: Path) -> None:
+    pairs = [("The cup is", f" {end}") for end in ("full", "fuller", "empty")]
+    exact = [value for value, _ in _adapter(byte_model).loglikelihood(_instances(pairs))]
+    rough = _adapter(byte_model, precision="bf16").loglikelihood(_instances(pairs))
+    for (value, _), wanted in zip(rough, exact, strict=True):
+        assert value == pytest.approx(wanted, rel=0.02)
+        assert value != wanted
 
 
 def test_a_continuation_longer_than_the_window_is_scored_whole(byte_model: Path) -> None:

@@ -126,6 +126,8 @@ def test_folders_that_hold_no_model_are_named(tmp_path: Path) -> None:
     weights = (tmp_path / "other" / "model.safetensors").read_bytes()
     (tmp_path / "model" / "model.safetensors").write_bytes(weights)
     assert "does not fit model.json" in said(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").write_bytes(weights[:-100])
+    assert "not a whole safetensors file" in said(tmp_path / "model")
     description = tmp_path / "other" / "model.json"
     description.write_text(description.read_text().replace('"bytes"', '"gpt2"'))
     assert "tokenizer gpt2 has 50257 ids, the model 256" in said(tmp_path / "other")

@@ -48,7 +48,8 @@ def _said(mirror: Path, task: str) -> str:
         ("hellaswag", "train", "endings", "a, b", "field 'endings' must be a list of strings"),
         ("arc_easy", "test", "choices", ["a"], "field 'choices' must be {text: list of strings"),
         ("arc_challenge", "test", "answerKey", "E", "field 'answerKey' must be one of choices"),
-        ("social_iqa", "train", "label", "0", "field 'label' must be"),
+        ("social_iqa", "train", "label", "0", "field 'label' must be 1, 2 or 3, not '0'"),
+        ("social_iqa", "train", "label", "B", "must be an integer, or a string of one, not 'B'"),
         ("sciq", "test", "support", None, "field 'support' must be a string, not None"),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from math import sqrt
 from pathlib import Path
 
@@ -71,3 +72,21 @@ def test_a_backbone_of_ours_stands_beside_the_one_that_is_asked_for(tmp_path: Pa
     found = downstream_table([run(tmp_path, "base", 1, 0, 0.3, backbone="tiny")], "small")
     assert found.cells[("tiny", "base", 1), 0, AVERAGE].published == 46.25
     assert any("GPT-2 small" in note for note in exhibit("table4", found, ()).notes)
+
+
+def test_notes_say_where_the_questions_came_from(tmp_path: Path) -> None:
+    (note, *_) = exhibit(
+        "table2", downstream_table([run(tmp_path, "base", 1, 0, 0.3)], "medium"), ()
+    ).notes
+    assert "they were written for this project" in note
+
+
+def test_a_training_that_diverged_leaves_its_cells_without_numbers(tmp_path: Path) -> None:
+    found = run(tmp_path, "base", 1, 0, 0.3)
+    shots = {"0": {task: {"acc": None, "stderr": None, "n": 0} for task in TASKS}}
+    (found.folder / "metrics.json").write_text(json.dumps({"shots": shots, "source": "hub"}))
+    table = downstream_table([found], "medium")
+    (sample,) = table.cells[("medium", "base", 1), 0, AVERAGE].samples
+    assert sample.value is None
+    (note,) = exhibit("table2", table, ()).notes
+    assert "official" in note

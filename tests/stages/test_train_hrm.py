@@ -76,12 +76,16 @@ def test_constants_and_targets_of_the_model_are_kept_by_every_rule() -> None:
         assert (kept["n_g"], kept["beta_targets"]) == (8, "output")
 
 
-def test_a_version_rebuilds_one_run() -> None:
+def test_an_override_changes_one_run() -> None:
     groups = {"table3": {"scaling": ["vanilla", "deeploop"], "seeds": [0]}}
-    runs = drafts(groups, versions={"hrm-vanilla-s0": 3})
-    assert [run.version for run in runs.values()] == [3, 1]
-    with pytest.raises(UserError, match="there is no run hrm-vanila-s0"):
-        drafts(groups, versions={"hrm-vanila-s0": 2})
+    changed = {"learning_rate": 2e-4, "steps": 7, "version": 3}
+    one, other = drafts(groups, overrides={"hrm-vanilla-s0": changed}).values()
+    assert [one.version, other.version] == [3, 1]
+    assert one.params["training"]["recipe"]["learning_rate"] == 2e-4
+    assert (one.params["training"]["steps"], one.params["training"]["epochs"]) == (7, None)
+    assert other.params["training"]["epochs"] == 100_000
+    with pytest.raises(UserError, match=r"there is no run 'hrm-vanila-s0'.*hrm-vanilla-s0"):
+        drafts(groups, overrides={"hrm-vanila-s0": {"version": 2}})
 
 
 def test_execution_and_cost_are_no_parameters() -> None:

@@ -178,6 +178,7 @@ def test_damage_on_the_way_is_named_and_repaired(tmp_path: Path, hub: hub_server
     partial.write_bytes(b"\0" * 700)
     with pytest.raises(BuildError, match=r"000_00000\.parquet came damaged"):
         fetch(tmp_path, rule(files=[name]))
+    partial.write_bytes(b"\0" * 10**6)  # more than there is
     assert len(fetch(tmp_path, rule(files=[name]))) == 1
 
 

@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -112,6 +113,18 @@ def test_faults_of_a_parquet_file_are_named(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(UserError, match=r"a\.parquet"):
             list(read_documents(path, AUTO))
+
+
+def test_memory_does_not_grow_with_a_parquet_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    random = np.random.default_rng(0)
+    texts = [random.bytes(2000).hex() for _ in range(6000)]
+    parquet.write_table(pa.table({"text": texts}), path, row_group_size=100)
+    del texts
+    begun = pa.total_allocated_bytes()
+    held = [pa.total_allocated_bytes() - begun for _ in read_documents(path, AUTO)]
+    assert len(held) == 6000
+    assert max(held) < path.stat().st_size / 4
 
 
 def test_truncated_compression_and_missing_files_are_named(tmp_path: Path) -> None:

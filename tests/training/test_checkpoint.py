@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import subprocess
 from pathlib import Path
 
@@ -84,6 +85,22 @@ def test_a_partial_write_is_not_a_checkpoint(tmp_path: Path) -> None:
 def test_sums_are_what_sha256sum_reads(tmp_path: Path) -> None:
     path = save(tmp_path, checkpoint(5))
     subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=path, check=True, capture_output=True)
+
+
+def test_a_write_that_the_system_refuses_is_one_clear_line(tmp_path: Path) -> None:
+    """A limit on file sizes stands in for a full disk: safetensors reports both its own way."""
+    save(tmp_path, checkpoint(5))
+    large = Checkpoint(6, IDENTITY, {"weight": torch.zeros(10_000)}, {})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(BuildError, match=r"File too large; still there: step-00000005\."):
+            save(tmp_path, large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000005"]
+    assert load_latest(tmp_path, IDENTITY) is not None
+    save(tmp_path, large)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes where it likes")

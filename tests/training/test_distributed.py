@@ -10,88 +10,109 @@ from typing import Any
 import pytest
 
 from deeploop.errors import Interrupted, UserError
+from deeploop.training import launch
 from deeploop.training.checkpoint import sha256
+from deeploop.training.config import Execution
 from deeploop.training.language_model import train_language_model
+from tests.training.several import train_several
 
 Params = Callable[..., dict[str, Any]]
 
-PRECISIONS = [("fp64", 50, 1e-10), ("fp32", 20, 1e-5)]
+WITHIN = {"fp64": 1e-10, "fp32": 1e-5}
 FILES = ("model.safetensors", "metrics.json", "history.json")
 
 
+def plan(params: Params, **recipe: Any) -> dict[str, Any]:
+    """Return the two trainings whose curves must not depend on processes and micro-batch."""
+    return {
+        precision: params(steps=steps, recipe={"precision": precision, **recipe})
+        for precision, steps in (("fp64", 50), ("fp32", 20))
+    }
+
+
 def train(
-    root: Path,
-    wanted: dict[str, Any],
-    tokens: Path,
-    stop: Callable[[], bool] = lambda: False,
-    **execution: Any,
+    root: Path, tokens: Path, wanted: dict[str, Any], processes: int, micro: int
 ) -> dict[str, Any]:
-    """Train in `root` and return the history."""
-    (root / "work").mkdir(parents=True, exist_ok=True)
-    train_language_model(
-        wanted, tokens, root / "out", root / "work", execution, root / "telemetry.jsonl", stop
-    )
-    history: dict[str, Any] = json.loads((root / "out/history.json").read_text())
-    return history
+    """Train all and return their histories by name."""
+    run = Execution(processes=processes, micro_batch=micro)
+    values = {"wanted": wanted, "execution": run.model_dump()}
+    paths = {"tokens": tokens, "root": root}
+    if processes == 1:
+        train_several(**paths, **values, stop=lambda: False)
+    else:
+        launch.run_processes("tests.training.several", paths, values, run, root, lambda: False)
+    return {name: json.loads((root / name / "out/history.json").read_text()) for name in wanted}
 
 
-def compare(
-    root: Path, wanted: dict[str, Any], tokens: Path, splits: list[tuple[int, int]], within: float
-) -> None:
-    """Train with every (processes, micro-batch) and compare with one process at once."""
-    expected = train(root / "one", wanted, tokens)
-    for processes, micro in splits:
-        place = root / f"{processes}-{micro}"
-        curve = train(place, wanted, tokens, processes=processes, micro_batch=micro)
+def assert_same_curves(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    for name, within in WITHIN.items():
         for column in ("loss", "grad_norm"):
-            assert curve[column] == pytest.approx(expected[column], rel=within)
-        assert curve["validations"] == [
+            assert ours[name][column] == pytest.approx(theirs[name][column], rel=within)
+        assert ours[name]["validations"] == [
             {"step": found["step"], "loss": pytest.approx(found["loss"], rel=within)}
-            for found in expected["validations"]
+            for found in theirs[name]["validations"]
         ]
 
 
-@pytest.mark.parametrize(("precision", "steps", "within"), PRECISIONS)
-def test_two_processes_draw_the_curve_of_one(
-    tokens: Path, tmp_path: Path, params: Params, precision: str, steps: int, within: float
+@pytest.fixture(scope="module")
+def one(tokens: Path, params: Params, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return train(tmp_path_factory.mktemp("one"), tokens, plan(params), 1, 4)
+
+
+@pytest.fixture(scope="module")
+def two(tokens: Path, params: Params, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Curves of two processes, and a run `whole` that was never interrupted."""
+    root = tmp_path_factory.mktemp("two")
+    train(root, tokens, plan(params) | {"whole": params(steps=150)}, 2, 1)
+    return root
+
+
+def test_two_processes_draw_the_curves_of_one(one: dict[str, Any], two: Path) -> None:
+    curves = {name: json.loads((two / name / "out/history.json").read_text()) for name in one}
+    assert_same_curves(curves, one)
+
+
+def test_four_processes_draw_the_curves_of_one(
+    one: dict[str, Any], tokens: Path, tmp_path: Path, params: Params
 ) -> None:
-    wanted = params(steps=steps, recipe={"precision": precision})
-    compare(tmp_path, wanted, tokens, [(2, 1)], within)
-
-
-def test_four_processes_draw_the_curve_of_one(tokens: Path, tmp_path: Path, params: Params) -> None:
-    compare(tmp_path, params(steps=50, recipe={"precision": "fp64"}), tokens, [(4, 1)], 1e-10)
+    assert_same_curves(train(tmp_path, tokens, plan(params), 4, 1), one)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("precision", "steps", "within"), PRECISIONS)
-def test_any_split_of_a_batch_draws_the_same_curve(
-    tokens: Path, tmp_path: Path, params: Params, precision: str, steps: int, within: float
+def test_any_split_of_a_batch_draws_the_same_curves(
+    tokens: Path, tmp_path: Path, params: Params
 ) -> None:
-    wanted = params(steps=steps, recipe={"precision": precision, "batch_sequences": 8})
-    splits = [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (2, 4), (4, 1), (4, 2)]
-    compare(tmp_path, wanted, tokens, splits, within)
+    wanted = plan(params, batch_sequences=8)
+    expected = train(tmp_path / "one", tokens, wanted, 1, 8)
+    for processes in (1, 2, 4):
+        for micro in (1, 2, 4):
+            if processes * micro <= 8:
+                place = tmp_path / f"{processes}-{micro}"
+                assert_same_curves(train(place, tokens, wanted, processes, micro), expected)
 
 
 def test_two_processes_stop_at_one_step_and_resume_to_the_same_bytes(
-    tokens: Path, tmp_path: Path, params: Params
+    two: Path, tokens: Path, tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted, whole, place = params(), tmp_path / "whole", tmp_path / "stopped"
-    train(whole, wanted, tokens, processes=2)
-    telemetry = place / "telemetry.jsonl"
+    monkeypatch.setattr(launch, "POLL_SECONDS", 0.01)
+    telemetry, out, work = tmp_path / "telemetry.jsonl", tmp_path / "out", tmp_path / "work"
+    execution = {"processes": 2, "micro_batch": 1}
+    arguments = (params(steps=150), tokens, out, work, execution, telemetry)
     with pytest.raises(Interrupted, match="rerun to go on"):
-        train(place, wanted, tokens, telemetry.exists, processes=2, log_every_steps=1)
-    assert not (place / "out").exists()
-    (saved,) = (place / "work" / "checkpoints").iterdir()
-    assert 1 <= int(saved.name.removeprefix("step-")) < 12
-    train(place, wanted, tokens, processes=2)
+        train_language_model(*arguments, telemetry.exists)
+    assert not out.exists()
+    (saved,) = (work / "checkpoints").iterdir()
+    assert 1 <= int(saved.name.removeprefix("step-")) < 150
+    train_language_model(*arguments, lambda: False)
     for name in FILES:
-        assert sha256(place / "out" / name) == sha256(whole / "out" / name)
+        assert sha256(out / name) == sha256(two / "whole/out" / name)
 
 
 def test_processes_that_do_not_divide_the_batch(
     tokens: Path, tmp_path: Path, params: Params
 ) -> None:
     with pytest.raises(UserError, match="3 processes do not divide the 4 rows of a batch"):
-        train(tmp_path, params(), tokens, processes=3)
-    assert not (tmp_path / "work" / "launch").exists()
+        work, telemetry = tmp_path / "work", tmp_path / "telemetry.jsonl"
+        arguments = (params(), tokens, tmp_path / "out", work, {"processes": 3}, telemetry)
+        train_language_model(*arguments, lambda: False)
+    assert not (tmp_path / "work").exists()

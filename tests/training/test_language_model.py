@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from deeploop.errors import BuildError, Interrupted, UserError
 from deeploop.nn import gpt
 from deeploop.training.checkpoint import sha256
 from deeploop.training.language_model import train_language_model
+from tests.training.stopping import train_until_signalled
 
 Params = Callable[..., dict[str, Any]]
 
@@ -118,47 +118,47 @@ def test_a_budget_interrupts_and_loses_nothing(
     assert place.digests() == whole.digests()
 
 
-KILLED = """
-import json, sys
-from pathlib import Path
-from deeploop.training.language_model import train_language_model
-wanted, tokens, root = json.loads(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
-print("started", flush=True)
-train_language_model(wanted, tokens, root / "out", root / "work",
-    {"checkpoint_minutes": 1e-9, "log_every_steps": 1}, root / "telemetry.jsonl", lambda: False)
-"""
+@pytest.fixture(scope="module")
+def long_run(tokens: Path, tmp_path_factory: pytest.TempPathFactory, params: Params) -> Place:
+    place = Place(tmp_path_factory.mktemp("long"))
+    place.train(tokens, params(steps=150))
+    return place
 
 
+@pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGTERM] * 3, [signal.SIGINT]])
 def test_a_killed_run_resumes_to_the_same_bytes(
-    tokens: Path, tmp_path: Path, params: Params
+    tokens: Path, long_run: Place, place: Place, params: Params, signals: list[signal.Signals]
 ) -> None:
-    """SIGKILL at three random moments, with a checkpoint being written after every step."""
-    wanted = params(steps=150)
-    whole, place = Place(tmp_path / "whole"), Place(tmp_path / "killed")
-    whole.train(tokens, wanted)
-    moments = random.Random(5)
-    command = [
-        sys.executable,
-        "-c",
-        KILLED,
-        json.dumps(wanted),
-        str(tokens),
-        str(tmp_path / "killed"),
-    ]
+    """Killed at three random moments, with a checkpoint being written after every step."""
+    wanted, moments = params(steps=150), random.Random(signals[0])
+    processes = multiprocessing.get_context("forkserver")  # it imports torch once
+    processes.set_forkserver_preload(["tests.training.stopping"])
     for last in sorted(moments.sample(range(5, 90), 3)):
-        process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        wait_for_step(place.telemetry, last)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process = processes.Process(
+            target=train_until_signalled,
+            args=(wanted, tokens, place.folder, place.work, place.telemetry),
+        )
+        known = len(lines_of(place.telemetry))
+        process.start()
+        wait_for_step(place.telemetry, known, last)
+        for number in signals:
+            os.kill(process.pid or 0, number)
+        process.join()
+        assert process.exitcode == (-signal.SIGKILL if signals[0] == signal.SIGKILL else 75)
         assert not (place.folder / "metrics.json").exists()
     place.train(tokens, wanted)
-    assert place.digests() == whole.digests()
+    assert place.digests() == long_run.digests()
 
 
-def wait_for_step(telemetry: Path, step: int) -> None:
+def lines_of(telemetry: Path) -> list[str]:
+    return telemetry.read_text().splitlines() if telemetry.exists() else []
+
+
+def wait_for_step(telemetry: Path, known: int, step: int) -> None:
+    """Wait until there are more than `known` lines, and the last is of `step` or later."""
     for _ in range(6000):
-        lines = telemetry.read_text().splitlines() if telemetry.exists() else []
-        if lines and json.loads(lines[-1])["step"] >= step:
+        lines = lines_of(telemetry)
+        if len(lines) > known and json.loads(lines[-1])["step"] >= step:
             return
         time.sleep(0.005)
     raise AssertionError(f"step {step} was never reached")

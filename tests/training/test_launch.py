@@ -35,14 +35,14 @@ def appears(path: Path, seconds: float = 120) -> bool:
 def test_a_mistake_comes_back_as_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with caplog.at_level(logging.INFO), pytest.raises(UserError, match="^the batch is odd$"):
+    with caplog.at_level(logging.INFO), pytest.raises(UserError, match=r"^the batch is odd$"):
         launch(tmp_path, "mistake")
     assert "rank 0: mistake" in caplog.messages and "rank 1: mistake" not in caplog.messages
     assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_bug_names_the_process_and_ends_the_others(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="^ValueError in process 1: a bug$"):
+    with pytest.raises(BuildError, match=r"^ValueError in process 1: a bug$"):
         launch(tmp_path, "bug")
     assert not running(tmp_path, "0")
 

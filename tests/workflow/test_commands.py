@@ -157,6 +157,23 @@ def test_results_travel_to_another_clone(built: dict[str, Project], tmp_path: Pa
     assert (there.root / "reports/demo/report.txt").is_file()
 
 
+def test_bytes_that_a_build_needs_are_fetched_from_the_default_remote(
+    copy_of: Callable[[str], Project], tmp_path: Path
+) -> None:
+    for engine in ("snakemake", "dvc"):
+        project = copy_of(engine)
+        project.run("dvc", "remote", "add", "-d", "place", str(tmp_path / f"{engine} remote"))
+        assert project.deeploop("push").code == 0
+        shutil.rmtree(project.root / "store" / "train")
+        assert not project.build(engine).computed  # nobody needs them
+        project.edit("stages/evaluate.py", "% 101", "% 97")
+        outcome = project.build(engine)
+        assert outcome.code == 0, outcome.text
+        assert "fetching train/a from" in outcome.text
+        assert outcome.computed == {"evaluate/a", "evaluate/b", "evaluate/c", "report/all"}
+        shutil.rmtree(project.root)
+
+
 def test_a_transfer_is_resumed_and_checked(built: dict[str, Project], tmp_path: Path) -> None:
     here, remote = built["snakemake"], tmp_path / "remote"
     assert here.deeploop("push", "--remote", str(remote)).code == 0

@@ -70,7 +70,7 @@ def cache_is_writable() -> bool:
         cache_root().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache_root()):
             return True
-    except OSError:
+    except (OSError, RuntimeError):  # no such folder can be written, or there is no home
         return False
 
 

@@ -7,6 +7,7 @@ colour map: with those sums at hand, the hash of a recoloured grid is ten multip
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ class HashTables(NamedTuple):
     """uint64 [10], odd."""
 
 
+@functools.cache
 def hash_tables() -> HashTables:
     """Draw the tables, always the same, from NumPy's Philox words (a stable stream, NEP 19)."""
     words = np.random.Philox(key=0xDEE9_1009)
@@ -65,11 +67,14 @@ def add_colour_sums(
     rows, columns = (width, height) if swaps_sides(symmetry) else (height, width)
     for lane in range(LANES):
         salt[lane] += tables.shape[side, rows, columns, lane]
+    step = np.uint64(right)
     for r in range(rows):
+        source = np.uint64(first + r * down)
         for c in range(columns):
-            colour = cells[first + r * down + c * right]
-            for lane in range(LANES):
-                sums[colour, lane] += tables.position[side, r, c, lane]
+            colour = cells[source]
+            sums[colour, 0] += tables.position[side, r, c, 0]
+            sums[colour, 1] += tables.position[side, r, c, 1]
+            source += step
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deeploop.arc.kernels.compiled import compiled
+from deeploop.arc.kernels.hashing import COLOURS
 from deeploop.arc.kernels.symmetries import source_walk, swaps_sides
 
 END = 1
@@ -18,27 +19,32 @@ def draw(
     height: int,
     width: int,
     symmetry: int,
-    colours: np.ndarray,
+    codes: np.ndarray,
     top: int,
     left: int,
     grid_size: int,
 ) -> None:
     """Write one grid's tokens, the padding 0, into `tokens` [grid_size^2].
 
-    An END token follows each of its rows and stands below each of its columns, where there is room.
+    `codes` [10] are the tokens of the source's colours. An END token follows each row of the image
+    and stands below each of its columns, where there is room.
     """
     first, down, right = source_walk(symmetry, height, width, width)
     rows, columns = (width, height) if swaps_sides(symmetry) else (height, width)
     tokens[:] = 0
+    step = np.uint64(right)  # unsigned, so that no index is looked at for being negative
     for r in range(rows):
-        source, place = first + r * down, (top + r) * grid_size + left
-        for c in range(columns):
-            tokens[place + c] = colours[cells[source + c * right]] + COLOUR_OFFSET
+        source, place = np.uint64(first + r * down), np.uint64((top + r) * grid_size + left)
+        end = place + np.uint64(columns)
+        while place < end:
+            tokens[place] = codes[cells[source]]
+            place += np.uint64(1)
+            source += step
         if left + columns < grid_size:
-            tokens[place + columns] = END
+            tokens[end] = END
     if top + rows < grid_size:
-        place = (top + rows) * grid_size + left
-        tokens[place : place + columns] = END
+        below = (top + rows) * grid_size + left
+        tokens[below : below + columns] = END
 
 
 @compiled
@@ -60,14 +66,17 @@ def render(
     `groups` int64 [puzzles + 1, 4] gives, per puzzle of the split, its first row, first member,
     first pair and number of pairs; the last line holds the number of rows.
     """
+    codes = np.empty(COLOURS, np.uint8)
     for k in range(rows.shape[0]):
         row = rows[k]
         group = np.searchsorted(groups[:, 0], row, side="right") - 1
         first_row, first_member, first_pair, pairs = groups[group]
         member = first_member + (row - first_row) // pairs
         pair = first_pair + (row - first_row) % pairs
+        for colour in range(COLOURS):
+            codes[colour] = colours[member, colour] + COLOUR_OFFSET
         height, width = np.int64(shapes[pair, side, 0]), np.int64(shapes[pair, side, 1])
         draw(
             tokens[k], cells[offsets[pair, side] :], height, width, symmetries[member],
-            colours[member], np.int64(padding[row, 0]), np.int64(padding[row, 1]), grid_size,
+            codes, np.int64(padding[row, 0]), np.int64(padding[row, 1]), grid_size,
         )  # fmt: skip

@@ -1,6 +1,6 @@
 """The two random streams: NumPy's legacy MT19937, draw for draw, and counter-based Philox.
 
-MT19937 state is a `uint32[625]`: 624 words and the position of the next one.
+MT19937 state is a `uint32[1249]`: 624 words, 624 outputs, and the number of outputs drawn.
 """
 
 from __future__ import annotations
@@ -11,31 +11,48 @@ from deeploop.arc.kernels.compiled import compiled
 
 WORDS = 624
 MIDDLE = 397
+POSITION = 2 * WORDS
 
 
 @compiled
 def refill(state: np.ndarray) -> None:
     """Advance all 624 words of MT19937 (Matsumoto and Nishimura, 1998)."""
+    for k in range(WORDS - MIDDLE):  # two loops: each can be vectorised
+        state[k] = twisted(state[k], state[k + 1], state[k + MIDDLE])
+    for k in range(WORDS - MIDDLE, WORDS - 1):
+        state[k] = twisted(state[k], state[k + 1], state[k + MIDDLE - WORDS])
+    state[WORDS - 1] = twisted(state[WORDS - 1], state[0], state[MIDDLE - 1])
     for k in range(WORDS):
-        joined = (state[k] & np.uint32(0x80000000)) | (
-            state[(k + 1) % WORDS] & np.uint32(0x7FFFFFFF)
-        )
-        twist = np.uint32(0x9908B0DF) if joined & np.uint32(1) else np.uint32(0)
-        state[k] = state[(k + MIDDLE) % WORDS] ^ (joined >> np.uint32(1)) ^ twist
-    state[WORDS] = 0
+        state[WORDS + k] = tempered(state[k])
+    state[POSITION] = 0
 
 
 @compiled
-def next_word(state: np.ndarray) -> np.uint32:
-    """Return the next tempered 32-bit word of MT19937."""
-    if state[WORDS] >= WORDS:
-        refill(state)
-    word = state[state[WORDS]]
-    state[WORDS] += np.uint32(1)
+def twisted(word: np.uint32, following: np.uint32, far: np.uint32) -> np.uint32:
+    """Return what replaces a word of MT19937's state."""
+    joined = (word & np.uint32(0x80000000)) | (following & np.uint32(0x7FFFFFFF))
+    odd = np.uint32(0) - (joined & np.uint32(1))
+    return far ^ (joined >> np.uint32(1)) ^ (odd & np.uint32(0x9908B0DF))
+
+
+@compiled
+def tempered(word: np.uint32) -> np.uint32:
+    """Return the output for a word of MT19937's state."""
     word ^= word >> np.uint32(11)
     word ^= (word << np.uint32(7)) & np.uint32(0x9D2C5680)
     word ^= (word << np.uint32(15)) & np.uint32(0xEFC60000)
     return word ^ (word >> np.uint32(18))
+
+
+@compiled
+def next_word(state: np.ndarray) -> np.uint32:
+    """Return the next 32-bit word of MT19937."""
+    position = state[POSITION]
+    if position >= WORDS:
+        refill(state)
+        position = np.uint32(0)
+    state[POSITION] = position + np.uint32(1)
+    return state[WORDS + position]
 
 
 @compiled
@@ -47,9 +64,11 @@ def below(state: np.ndarray, bound: int) -> np.int64:
     largest = np.uint32(bound - 1)
     if largest == np.uint32(0):
         return np.int64(0)
-    mask = largest
-    for shift in (1, 2, 4, 8, 16):
-        mask |= mask >> np.uint32(shift)
+    mask = largest | (largest >> np.uint32(1))
+    mask |= mask >> np.uint32(2)
+    mask |= mask >> np.uint32(4)
+    mask |= mask >> np.uint32(8)
+    mask |= mask >> np.uint32(16)
     while True:
         word = next_word(state) & mask
         if word <= largest:

@@ -1,4 +1,4 @@
-"""Opening a model folder for inference."""
+"""Model folders: what a training leaves, `model.json` and `model.safetensors`, opened again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
-from safetensors.torch import load_file
 
 from deeploop.errors import UserError
 from deeploop.nn.config import GPTConfig
 from deeploop.nn.gpt import LoopedGPT
+from deeploop.nn.weights import load_weights
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
@@ -34,38 +34,42 @@ def describe(folder: Path) -> ModelDescription:
     """Return a model folder's description.
 
     Raises:
-        UserError: it is no model folder.
+        UserError: it is no model folder, or one of another architecture.
     """
     path = folder / DESCRIPTION
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         config = GPTConfig.model_validate(content["config"])
         return ModelDescription(config, content["tokenizer"])
-    except FileNotFoundError as error:
-        raise UserError(f"{folder} is no model folder: no {DESCRIPTION}") from error
+    except OSError as error:
+        raise UserError(f"{folder} is no model folder: {DESCRIPTION}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise UserError(f"{path} does not describe a looped GPT: {reason}") from error
 
 
-def open_model(folder: Path, device: torch.device | str) -> LoopedGPT:
+def open_model(
+    folder: Path | str, device: torch.device | str = "cpu", weights: str = WEIGHTS
+) -> LoopedGPT:
     """Return the model of a folder, on a device, ready for inference.
 
+    Also `deeploop.load`.
+
+    Args:
+        folder: outputs of a training of a language model.
+        device: where the model goes.
+        weights: file in the folder; `snapshots/step-<n>.safetensors` for the model of a step that
+            the plan names.
+
     Raises:
-        UserError: weights are missing, or are those of another configuration.
+        UserError: weights are missing, damaged, or those of another configuration.
     """
+    folder = Path(folder)
     config = describe(folder).config
-    path = folder / WEIGHTS
-    if not path.is_file():
-        raise UserError(f"{folder} is no model folder: no {WEIGHTS}")
-    with torch.device("meta"):
-        names = set(LoopedGPT(config).state_dict())
+    if not (folder / weights).is_file():
+        raise UserError(f"{folder} is no model folder: no {weights}")
     with torch.device(device):
         model = LoopedGPT(config)
-    weights = load_file(path, device=str(device))
-    try:
-        model.load_state_dict(weights, assign=True)  # no second copy
-    except RuntimeError as error:
-        wrong = sorted(names ^ set(weights)) or ["shapes differ"]
-        raise UserError(f"{path} does not fit {DESCRIPTION}: {', '.join(wrong[:3])}") from error
-    return model.eval().requires_grad_(False)
+    load_weights(model, folder / weights, device)
+    # weights go on requiring gradients: autocast keeps bf16 copies, for all R rounds, of such only
+    return model.eval()
