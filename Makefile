@@ -1,15 +1,10 @@
 # make demo    set everything up and rebuild a small paper, end to end, in minutes
 # make test    the tests
 # make test-slow   minutes of CPU more: ARC data sets at full size
-<<<<<<< HEAD
 # make slurm-test  builds and faults on a real two-node Slurm on this machine (root, Debian)
-# make check   lint, format, types
-.PHONY: demo test test-slow slurm-test check format clean
-=======
 # make kill-test   kills each engine fifty times at random moments
 # make check   lint, format, types
-.PHONY: demo test test-slow kill-test golden-keys check format clean
->>>>>>> main
+.PHONY: demo test test-slow slurm-test kill-test golden-keys check format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -30,17 +25,15 @@ test: $(INSTALLED)
 test-slow: $(INSTALLED)
 	python -m pytest -m slow
 
-<<<<<<< HEAD
 slurm-test: $(INSTALLED)
 	python -m pytest tests/slurm -m "slow or not slow"
-=======
+
 kill-test: $(INSTALLED)
 	DEEPLOOP_TEST_KILLS=50 python -m pytest tests/workflow/test_accidents.py -k killed_at_random
 
 # After an edit that is meant to change what the paper's runs are.
 golden-keys: $(INSTALLED)
 	python -m tests.test_plan
->>>>>>> main
 
 check: $(INSTALLED)
 	ruff check .

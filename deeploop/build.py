@@ -12,27 +12,19 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
-<<<<<<< HEAD
 from deeploop.cluster.attempts import History
 from deeploop.cluster.job import environment_of, script_of
 from deeploop.cluster.request import require_possible
 from deeploop.cluster.settings import Cluster, read_cluster
-=======
 from deeploop.code import CodeDigests
 from deeploop.document import read_document
->>>>>>> main
 from deeploop.errors import EXIT_FAILURE, EXIT_USER_ERROR, BuildError, UserError
 from deeploop.frozen import FrozenPlan, code_path, freeze_code, freeze_plan, write_specs
 from deeploop.guard import announce, require_confirmation
 from deeploop.locks import hold_build_lock
-<<<<<<< HEAD
 from deeploop.plan import Plan, Run, load_plan, public_version
-from deeploop.project import store_root
-=======
-from deeploop.plan import Plan, Run, load_plan
-from deeploop.project import PLAN_FILE
+from deeploop.project import PLAN_FILE, store_root
 from deeploop.remote import fetcher
->>>>>>> main
 from deeploop.resolve import Resolver, closure
 from deeploop.stage import Stage
 from deeploop.store import Entry, key_of, published

@@ -9,13 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-<<<<<<< HEAD
 from deeploop.cluster.attempts import History
 from deeploop.cluster.queue import QueuedJob, comment_of, live_job, own_jobs
-from deeploop.code import CodeDigests
-=======
 from deeploop.code import CACHE, CodeDigests
->>>>>>> main
 from deeploop.explain import external, reasons
 from deeploop.fileio import read_json
 from deeploop.locks import holder_of
@@ -51,12 +47,8 @@ class State:
 def states(resolver: Resolver) -> Iterator[State]:
     """Yield the state of each run, in plan order."""
     home = stages_home(resolver.root)
-<<<<<<< HEAD
-    code = CodeDigests({"deeploop": code_root(), "stages": home})
-    queue = _queue(resolver)
-=======
     code = CodeDigests({"deeploop": code_root(), "stages": home}, resolver.root / CACHE)
->>>>>>> main
+    queue = _queue(resolver)
     for run in resolver.plan:
         yield _state(resolver, run, code, queue)
 
@@ -117,36 +109,38 @@ def _changed_since(root: Path, run: Run, code: CodeDigests) -> Iterator[str]:
 
 
 def last_telemetry(folder: Path) -> list[Mapping[str, Any]]:
-    """Return the last lines of a run's telemetry, two at most, oldest first."""
+    """Return the last lines of a run's telemetry, oldest first."""
     try:
         with (folder / "telemetry.jsonl").open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - 8192))
-            lines = file.read().decode("utf-8", "replace").splitlines()[-2:]
-        return [line for text in lines if isinstance(line := json.loads(text), Mapping)]
-    except (OSError, ValueError):
+            tail = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
         return []
+    return list(_whole(tail))
+
+
+def _whole(lines: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    for text in lines:
+        try:
+            line = json.loads(text)
+        except ValueError:  # the tail begins, or a node died, in the midst of it
+            continue
+        if isinstance(line, Mapping):
+            yield line
 
 
 def _progress(root: Path, run: Run) -> Iterator[str]:
     """Yield how far a run is, how fast, and how long it will take from here."""
-    lines = last_telemetry(root / run.folder)
-    if not lines or "step" not in lines[-1]:
+    lines = [line for line in last_telemetry(root / run.folder) if "step" in line]
+    if not lines:
         return
-    last = lines[-1]
-    of = f" of {last['steps']}" if "steps" in last else ""
-    yield f"step {last['step']}{of}"
-    for key, value in last.items():
+    step, steps = lines[-1]["step"], lines[-1].get("steps")
+    yield f"step {step} of {steps}" if steps else f"step {step}"
+    rates = [line for line in lines if any(key.endswith("_per_second") for key in line)]
+    for key, value in rates[-1].items() if rates else ():
         if key.endswith("_per_second") and not key.startswith("flops"):
             yield f"{value:,.0f} {key.removesuffix('_per_second')}/s"
-    yield from _time_left(lines)
-
-
-def _time_left(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    try:
-        before, last = lines
+    if steps and len(rates) > 1 and rates[-1]["step"] > rates[-2]["step"]:
+        before, last = rates[-2:]
         pace = (last["time"] - before["time"]) / (last["step"] - before["step"])
-        left = pace * (last["steps"] - last["step"])
-    except (ValueError, KeyError, ZeroDivisionError):
-        return
-    if left > 0:
-        yield f"{timedelta(seconds=round(left))} left"
+        yield f"{timedelta(seconds=round(pace * (steps - step)))} left"

@@ -58,21 +58,6 @@ class Telemetry:
         if self.file is not None:
             self.file.close()
 
-<<<<<<< HEAD
-    def write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Append a line with the step's values, the rate since the last line and the memory."""
-        if self.file is None:
-            return
-        line = {"time": time.time(), "step": step, "steps": self.task.steps, **values}
-        line["memory_gb"] = self._memory_gb()
-        if self.last_step >= 0:
-            seconds = time.monotonic() - self.last_time
-            steps_per_second = (step - self.last_step) / max(seconds, 1e-9)
-            rate = steps_per_second * self.task.units_per_step
-            line[f"{self.task.unit}_per_second"] = rate
-            line["flops_per_second"] = steps_per_second * self.task.flops_per_step
-        self.last_time, self.last_step = time.monotonic(), step
-=======
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Report a step's values, the rates since the last report and the memory."""
         if self.file is not None:
@@ -87,7 +72,6 @@ class Telemetry:
         assert self.file is not None
         position = {"time": time.time(), "step": step, "steps": self.task.steps}
         line: dict[str, Any] = {**position, **values}
->>>>>>> main
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
         for logger in self.loggers:

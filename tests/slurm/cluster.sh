@@ -5,7 +5,7 @@
 #   cluster.sh stop-controller DIR | start-controller DIR
 #   cluster.sh down DIR   stop it and take its configuration out of /etc/slurm again
 #
-# Needs root and Debian's packages slurm-wlm and munge. The nodes have 8 CPUs and 4 GPUs each, in
+# Needs root and Debian's packages slurm-wlm and munge. The nodes have 32 CPUs and 4 GPUs each, in
 # name only: the devices are copies of /dev/null, so jobs see CUDA_VISIBLE_DEVICES and no GPU.
 set -euo pipefail
 action=$1 dir=$(realpath -m "$2")
@@ -51,8 +51,8 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf
 MinJobAge=3600
 KillWait=10
 GresTypes=gpu
-NodeName=node1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=27001 CPUs=8 RealMemory=256000 Gres=gpu:4
-NodeName=node2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=27002 CPUs=8 RealMemory=256000 Gres=gpu:4
+NodeName=node1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=27001 CPUs=32 RealMemory=256000 Gres=gpu:4
+NodeName=node2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=27002 CPUs=32 RealMemory=256000 Gres=gpu:4
 PartitionName=gpu Nodes=node[1-2] Default=YES MaxTime=1-0 State=UP
 CONF
   # Where every client looks: the environment of a job need not carry SLURM_CONF.
