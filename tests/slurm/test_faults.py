@@ -81,10 +81,7 @@ def test_a_node_goes_down(toy: Project, slurm: Slurm, undisturbed: dict[str, str
     at_work(toy, slurm)
     node = started(toy)[0]["node"]
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
-    try:
-        assert_built(build, undisturbed)
-    finally:
-        slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+    assert_built(build, undisturbed)  # the node comes back by itself: its slurmd still answers
     assert len(started(toy)) == 2
 
 
@@ -171,7 +168,7 @@ def settings(project: Project, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("partition: gpuu\n", "invalid partition"),
+        ("partition: gpuu\n", "Invalid partition name"),
         ("options: ['--gres=gpu:5']\n", "Requested node configuration is not available"),
         ("partion: gpu\n", "local.yaml:1: partion: unknown key; did you mean 'partition'?"),
     ],
