@@ -20,7 +20,7 @@ from snakemake_executor_plugin_slurm import Executor
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from deeploop.build import Build
-from deeploop.cluster.queue import HOPELESS, QueuedJob, comment_of, live_job, own_jobs
+from deeploop.cluster.queue import QueuedJob, comment_of, live_job, own_jobs
 from deeploop.cluster.request import Refused, Request, submit
 from deeploop.errors import EXIT_USER_ERROR
 from deeploop.plan import Run
@@ -181,17 +181,20 @@ class SteadySlurm(Executor):
 
     def _hopeless(self, info: SubmittedJobInfo, run: Run, seen: QueuedJob) -> bool:
         """Give up a job that would wait for ever; speak of one that waits for a person."""
+        if seen.launch_failed:  # its node is at fault: another try may get another node
+            self.cancel_jobs([info])
+            return self._fail(info, run, f"cancelled ({seen.reason})")
+        if seen.hopeless:
+            self.cancel_jobs([info])
+            _forbid_retry(info.job)
+            return self._fail(info, run, f"cancelled, as it could never start ({seen.reason})")
         if seen.held and seen.id not in self._told:
             self._told.add(seen.id)
             self.logger.warning(
                 f"{run.id}: Slurm job {seen.id} is held ({seen.reason}): "
                 f"`scontrol release {seen.id}` lets it go on"
             )
-        if seen.state != "PENDING" or seen.reason not in HOPELESS:
-            return False
-        self.cancel_jobs([info])
-        _forbid_retry(info.job)
-        return self._fail(info, run, f"cancelled, as it could never start ({seen.reason})")
+        return False
 
     def cancel(self) -> None:
         """Cancel what is submitted, also what the plugin's list lacks while it polls."""

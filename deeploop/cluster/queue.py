@@ -69,6 +69,16 @@ class QueuedJob:
         return not (self.completed or self.lost)
 
     @property
+    def hopeless(self) -> bool:
+        """Whether it could never start."""
+        return self.state == "PENDING" and self.reason in HOPELESS
+
+    @property
+    def launch_failed(self) -> bool:
+        """Whether a node could not start it, after which Slurm holds it."""
+        return self.alive and self.reason.replace("_", " ").startswith("launch failed")
+
+    @property
     def held(self) -> bool:
         """Whether it waits for a person."""
         return self.state == "REQUEUE_HOLD" or "held" in self.reason.lower()
