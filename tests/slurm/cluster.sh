@@ -65,8 +65,8 @@ stop() {  # stop NAME: by its own process id, and wait until it is gone
   [ -s "$file" ] || return 0
   process=$(cat "$file")
   kill "$process" 2>/dev/null || return 0
-  for _ in $(seq 100); do kill -0 "$process" 2>/dev/null || return 0; sleep 0.1; done
-  kill -9 "$process"
+  for _ in $(seq 400); do kill -0 "$process" 2>/dev/null || return 0; sleep 0.1; done
+  kill -9 "$process" 2>/dev/null || true
 }
 
 await_nodes() {

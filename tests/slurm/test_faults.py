@@ -90,10 +90,13 @@ def test_the_controller_is_away_for_a_while(
 ) -> None:
     build = Build(toy, **SLOW)
     at_work(toy, slurm)
-    slurm.do("stop-controller")
-    time.sleep(15)
-    slurm.do("start-controller")
-    assert_built(build, undisturbed)
+    try:
+        slurm.do("stop-controller")
+        time.sleep(15)
+    finally:
+        slurm.do("start-controller")
+    text = assert_built(build, undisturbed)
+    assert "Slurm does not answer" in text and "Slurm answers again" in text
     assert len(started(toy)) == 1
 
 
