@@ -72,6 +72,16 @@ class Resources:
         """Memory in the unit that clusters count in."""
         return round(1024 * self.memory_gb)
 
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs on each node."""
+        return -(-self.gpus // self.nodes)
+
+    @property
+    def gres(self) -> str:
+        """GPUs of a node as Slurm names them, '' for none."""
+        return f"gpu:{self.gpus_per_node}" if self.gpus else ""
+
 
 @dataclass(frozen=True)
 class Plot:
