@@ -19,13 +19,11 @@ def expand(section: AlignmentSection, plan: Planned) -> Iterator[Draft]:
 
 def run(job: Job) -> None:
     """Write `alignment.{json,csv,md,tex}` and the figures."""
-    from deeploop.reporting.alignment_figure import draw
-    from deeploop.reporting.alignment_table import arranged, exhibit
     from deeploop.reporting.artifacts import write_exhibit
+    from deeploop.reporting.make import alignment
     from deeploop.reporting.runs import placed_runs
 
-    found = arranged(placed_runs(job))
-    write_exhibit(exhibit(found, draw(found, job.folder)), job.folder)
+    write_exhibit(alignment(placed_runs(job), job.folder), job.folder)
 
 
 STAGE = Stage(

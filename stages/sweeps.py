@@ -30,10 +30,10 @@ def expand(section: SweepsSection, plan: Planned) -> Iterator[Draft]:
 def run(job: Job) -> None:
     """Write `sweeps.{json,csv,md,tex}`."""
     from deeploop.reporting.artifacts import write_exhibit
+    from deeploop.reporting.make import sweeps
     from deeploop.reporting.runs import placed_runs
-    from deeploop.reporting.sweeps_table import exhibit
 
-    write_exhibit(exhibit(placed_runs(job), job.params["groups"]), job.folder)
+    write_exhibit(sweeps(placed_runs(job), job.params["groups"]), job.folder)
 
 
 STAGE = Stage(

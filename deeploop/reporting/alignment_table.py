@@ -130,11 +130,12 @@ COLUMNS = (
 
 
 def arranged(runs: Sequence[PlacedRun]) -> tuple[Series, ...]:
-    """Arrange measured runs into series, the paper's rules first at each place."""
+    """Arrange the runs that are measured into series, the paper's rules first at each place."""
     by_where: dict[tuple[str, str, str], list[tuple[PlacedRun, Measurement]]] = {}
     for run in runs:
-        assert run.folder is not None  # measured
-        found = read_output(run.folder / "alignment.json", Measurement)
+        if not run.done:
+            continue
+        found = measurement(run)
         for name, module in found.points[0].modules.items():
             if module.rounds > 1:
                 key = (_label(run), _rule(run), name)
@@ -150,6 +151,11 @@ def arranged(runs: Sequence[PlacedRun]) -> tuple[Series, ...]:
         )
         for label, rule, name in keys
     )
+
+
+def measurement(run: PlacedRun) -> Measurement:
+    """Read what a run measured."""
+    return read_output(run.file("alignment.json"), Measurement)
 
 
 def _rule(run: PlacedRun) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deeploop.reporting import (
+    alignment_figure,
+    alignment_table,
     downstream_figure,
     downstream_table,
     loss_figure,
     loss_table,
     p_sweep_figure,
     p_sweep_table,
+    sweeps_table,
     votes_figure,
     votes_table,
 )
@@ -41,3 +44,14 @@ def p_sweep(runs: Sequence[PlacedRun], folder: Path) -> Exhibit:
     """Return the p-sweep; Figure 6 is drawn into `folder`."""
     sweep = p_sweep_table.sweep(runs)
     return p_sweep_table.exhibit(sweep, p_sweep_figure.draw(sweep, folder))
+
+
+def sweeps(runs: Sequence[PlacedRun], groups: Mapping[str, Sequence[str]]) -> Exhibit:
+    """Return the sweeps beyond the paper; `groups` names the runs of each by address."""
+    return sweeps_table.exhibit(runs, groups)
+
+
+def alignment(runs: Sequence[PlacedRun], folder: Path) -> Exhibit:
+    """Return visit alignment; its figures are drawn into `folder`."""
+    found = alignment_table.arranged(runs)
+    return alignment_table.exhibit(found, alignment_figure.draw(found, folder))

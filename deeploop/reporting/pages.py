@@ -14,6 +14,7 @@ from markupsafe import Markup
 from deeploop.reporting import curves, escaping, svg
 from deeploop.reporting.artifacts import json_text
 from deeploop.reporting.claims import Claim, claims
+from deeploop.reporting.drafts import PAPER_EXHIBITS
 from deeploop.reporting.evidence import evidence_of, published_evidence
 from deeploop.reporting.exhibits import Drawing, Exhibit, read_exhibit
 from deeploop.reporting.published import published
@@ -91,7 +92,8 @@ def build(sources: Sequence[Source], page: Page, folder: Path) -> None:
 
 
 def _judged(exhibits: Sequence[Exhibit]) -> tuple[Claim, ...]:
-    build = evidence_of(cell for exhibit in exhibits for cell in exhibit.cells)
+    measured = [exhibit for exhibit in exhibits if exhibit.name in PAPER_EXHIBITS]
+    build = evidence_of(cell for exhibit in measured for cell in exhibit.cells)
     return claims(build, published_evidence(published()))
 
 

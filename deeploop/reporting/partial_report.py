@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 from deeploop.errors import BuildError
 from deeploop.plan import Plan, Run
 from deeploop.reporting import curves, make, rule_table
+from deeploop.reporting.alignment_table import measurement
 from deeploop.reporting.artifacts import write_exhibit
 from deeploop.reporting.data_identity import data_sets
-from deeploop.reporting.drafts import EXHIBITS
+from deeploop.reporting.drafts import EXHIBITS, PAPER_EXHIBITS
 from deeploop.reporting.exhibits import Exhibit
 from deeploop.reporting.health import Finding, examine
 from deeploop.reporting.pages import RECORDS_PAGE, Page, Source, build, page_environment
@@ -72,18 +74,25 @@ def _title(plan: Plan) -> str:
 def _sources(plan: Plan, findings: Findings, work: Path, faults: list[str]) -> list[Source]:
     """Make every exhibit of the suite anew from the runs that are done."""
     found = [Source(rule_table.NAME, rule_table.build(work / rule_table.NAME))]
-    for name in EXHIBITS:
-        for run in plan.of(name):
-            folder = work / name
-            folder.mkdir()
-            runs = _placed(run, findings, faults)
-            write_exhibit(_exhibit(name, runs, run.spec["params"], folder), folder)
-            found.append(Source(name, folder))
+    for run in (run for name in EXHIBITS for run in plan.of(name)):
+        runs = _placed(run, findings, faults)
+        folder = _shown(run, runs, work / run.stage) if runs else findings[run].folder
+        if folder is not None:
+            found.append(Source(run.stage, folder))
     for report in plan.of("report"):
         runs = _placed(report, findings, faults)
         if any(run.done for run in runs):
             found.append(Source(curves.NAME, curves.build(runs, work / curves.NAME)))
     return found
+
+
+def _shown(run: Run, runs: list[PlacedRun], folder: Path) -> Path | None:
+    """Write an exhibit of what is done; None for one that has no published numbers to wait with."""
+    if run.stage not in PAPER_EXHIBITS and not any(row.done for row in runs):
+        return None
+    folder.mkdir()
+    write_exhibit(_exhibit(run.stage, runs, run.spec["params"], folder), folder)
+    return folder
 
 
 def _exhibit(name: str, runs: list[PlacedRun], params: Mapping[str, Any], folder: Path) -> Exhibit:
@@ -93,14 +102,21 @@ def _exhibit(name: str, runs: list[PlacedRun], params: Mapping[str, Any], folder
         return make.votes(runs, folder)
     if name == "p_sweep":
         return make.p_sweep(runs, folder)
+    if name == "sweeps":
+        return make.sweeps(runs, params["groups"])
+    if name == "alignment":
+        return make.alignment(runs, folder)
     return make.downstream(name, runs, params["published_backbone"], folder)
 
 
 def _placed(table: Run, findings: Findings, faults: list[str]) -> list[PlacedRun]:
-    """Return a table's runs; one whose outputs cannot be read is named and counts as pending."""
+    """Return a table's runs, none for one that computes by itself.
+
+    A run whose outputs cannot be read is named in `faults` and counts as pending.
+    """
     folders = {run.id: findings[run].folder for run in table.inputs}
     placed = []
-    for row in table.spec["params"]["cells"]:
+    for row in table.spec["params"].get("cells", ()):
         cell = {key: value for key, value in row.items() if key != "run"}
         run = PlacedRun(row["run"], cell, folders[row["run"]])
         if fault := _unreadable(run):
@@ -112,11 +128,12 @@ def _placed(table: Run, findings: Findings, faults: list[str]) -> list[PlacedRun
 
 
 def _unreadable(run: PlacedRun) -> str:
-    readers = {
+    readers: dict[str, tuple[Callable[[], object], ...]] = {
         "train_lm": (run.training, run.history),
         "train_hrm": (run.seen, run.history),
         "evaluate_lm": (run.evaluation,),
         "vote_arc": (run.vote,),
+        "measure_alignment": (partial(measurement, run),),
     }
     try:
         for read in readers[run.address.partition("/")[0]] if run.done else ():

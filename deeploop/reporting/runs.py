@@ -118,25 +118,26 @@ class PlacedRun:
 
     def training(self) -> TrainingMetrics:
         """Read a language-model training's `metrics.json`."""
-        return read_output(self._file(METRICS), TrainingMetrics)
+        return read_output(self.file(METRICS), TrainingMetrics)
 
     def evaluation(self) -> EvaluationMetrics:
         """Read a downstream evaluation's `metrics.json`."""
-        return read_output(self._file(METRICS), EvaluationMetrics)
+        return read_output(self.file(METRICS), EvaluationMetrics)
 
     def vote(self) -> VoteMetrics:
         """Read a vote's `metrics.json`."""
-        return read_output(self._file(METRICS), VoteMetrics)
+        return read_output(self.file(METRICS), VoteMetrics)
 
     def seen(self) -> Seen:
         """Read how much a training saw from its `metrics.json`."""
-        return read_output(self._file(METRICS), Seen)
+        return read_output(self.file(METRICS), Seen)
 
     def history(self) -> History:
         """Read a training's `history.json`."""
-        return read_output(self._file("history.json"), History)
+        return read_output(self.file("history.json"), History)
 
-    def _file(self, name: str) -> Path:
+    def file(self, name: str) -> Path:
+        """Return the path of one of the result's files."""
         if self.folder is None:
             raise BuildError(f"{self.address} has no result yet")
         return self.folder / name

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Any
 
 from deeploop.reporting.cells import Cell
-from deeploop.reporting.entries import ABSENT, legend, number, sample_text, spread_text
+from deeploop.reporting.entries import ABSENT, PENDING, legend, number, sample_text, spread_text
 from deeploop.reporting.exhibits import Entry, Exhibit, Group, Row, Table
 from deeploop.reporting.names import backbone_name
 from deeploop.reporting.runs import PlacedRun, loss_sample
@@ -68,7 +68,8 @@ def _cells(runs: Sequence[PlacedRun], addresses: Sequence[str]) -> list[Cell]:
     return [
         Cell(
             where=dict(zip(("backbone", "alpha_p", "beta_p", "loops"), setting, strict=True)),
-            samples=tuple(loss_sample(run, run.training()) for run in found),
+            samples=tuple(loss_sample(run, run.training()) for run in found if run.done),
+            pending=sum(not run.done for run in found),
         )
         for setting, found in sorted(by_setting.items())
     ]
@@ -86,6 +87,8 @@ def _trained(cell: Cell) -> int:
 
 def _row(cell: Cell) -> Row:
     trained, seeds = _trained(cell), len(cell.samples)
+    if not seeds:
+        return Row(label=_label(cell), entries=(Entry(text=PENDING, mark="pending"),) * 4)
     low, high = wilson(trained, seeds)
     runs = tuple(sample.run for sample in cell.samples)
     mean = cell.trained.mean
