@@ -6,9 +6,7 @@ where the plan names steps, `snapshots/step-<n>.safetensors`.
 
 from __future__ import annotations
 
-import json
 import logging
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,9 +37,10 @@ from deeploop.training.adam_atan2 import AdamATan2
 from deeploop.training.allocator import keep_freed_memory
 from deeploop.training.config import Execution
 from deeploop.training.hrm_config import HRMTraining, learning_rate_factor
-from deeploop.training.loop import Trainer, snapshot_path
+from deeploop.training.loop import Trainer
 from deeploop.training.optim import with_peak_rates
-from deeploop.training.puzzle_order import PuzzleOrder, PuzzleRows, published_steps
+from deeploop.training.outputs import write_records
+from deeploop.training.puzzle_order import PuzzleOrder, PuzzleRows, published_steps, spread_rows
 from deeploop.training.sparse_sign import SparseSignSGD
 from deeploop.training.task import Rows, Share
 from deeploop.training.world import World, joined
@@ -190,10 +189,9 @@ class HRMTask:
 
     def _validated(self, data: PuzzleRows) -> dict[str, float]:
         """Return means over evenly spread rows; sums are taken in one order on every process."""
-        wanted = min(self.training.validation.rows, data.count)
-        chosen = np.linspace(0, data.count - 1, wanted).round().astype(np.int64)
-        scores = torch.zeros(3, wanted, dtype=torch.float64, device=self.world.device)
-        starts = range(0, wanted, VALIDATED_AT_ONCE)
+        chosen = spread_rows(data, self.training.validation.rows)
+        scores = torch.zeros(3, len(chosen), dtype=torch.float64, device=self.world.device)
+        starts = range(0, len(chosen), VALIDATED_AT_ONCE)
         for start in starts[self.world.rank :: self.world.size]:
             here = slice(start, start + VALIDATED_AT_ONCE)
             scores[:, here] = self._scores(to_batch(data, chosen[here], self.world.device))
@@ -314,13 +312,7 @@ def _optimizers(
 def _write_outputs(trainer: Trainer, task: HRMTask, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_model(folder, task.config, task.weights())
-    _write_json(folder / "metrics.json", _metrics(trainer, task))
-    _write_json(folder / "history.json", trainer.history.as_json())
-    for step in task.snapshot_steps:
-        kept = snapshot_path(trainer.work, step)
-        if kept.exists():  # a diverged run ended before it
-            (folder / "snapshots").mkdir(exist_ok=True)
-            shutil.copyfile(kept, folder / "snapshots" / kept.name)
+    write_records(trainer, _metrics(trainer, task), folder)
 
 
 def _metrics(trainer: Trainer, task: HRMTask) -> dict[str, Any]:
@@ -345,8 +337,3 @@ def _metrics(trainer: Trainer, task: HRMTask) -> dict[str, Any]:
 
 def _first(values: Sequence[float]) -> float | None:
     return values[0] if values else None
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, sort_keys=True, indent=1, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")

@@ -86,6 +86,11 @@ class PuzzleOrder:
         return (starts[self.group_of] + self.example_of)[order]
 
 
+def spread_rows(data: PuzzleRows, wanted: int) -> np.ndarray:
+    """Return at most `wanted` rows, the same always and evenly spread over the data set, int64."""
+    return np.linspace(0, data.count - 1, min(wanted, data.count)).round().astype(np.int64)
+
+
 def published_steps(data: PuzzleRows, epochs: int, rows_per_step: int) -> int:
     """Return the updates that the published code makes in so many epochs."""
     members = len(data.puzzle_indices) - 1
