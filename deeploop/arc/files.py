@@ -19,7 +19,7 @@ import numpy as np
 import xxhash
 
 from deeploop.arc.grids import PAD
-from deeploop.arc.identifiers import identifier_names
+from deeploop.arc.identifiers import identifiers_json
 from deeploop.arc.plan import SPLITS, ArcPlan, Split
 from deeploop.arc.rows import SIDES, ArcRows
 from deeploop.errors import BuildError
@@ -50,7 +50,7 @@ def npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
 
 def small_files(plan: ArcPlan) -> dict[str, bytes]:
     """Return the nine files that hold no rows, by path."""
-    files = {"identifiers.json": json.dumps(identifier_names(plan)).encode()}
+    files = {"identifiers.json": identifiers_json(plan)}
     for split in SPLITS:
         rows = ArcRows(plan, split)
         files[f"{split}/dataset.json"] = json.dumps(dataset_metadata(rows)).encode()
