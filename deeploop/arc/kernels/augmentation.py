@@ -68,7 +68,7 @@ def fill_sums(
     `shapes` [pairs, 2, 2] are heights and widths of inputs and outputs, whose cells follow each
     other in `cells`.
     """
-    start = 0
+    start = np.int64(0)
     for pair in range(shapes.shape[0]):
         for side in range(2):
             height, width = np.int64(shapes[pair, side, 0]), np.int64(shapes[pair, side, 1])
