@@ -36,7 +36,6 @@ from deeploop.nn.hrm_halting import (
 from deeploop.nn.hrm_weights import save_model
 from deeploop.nn.stablemax import IGNORED_LABEL
 from deeploop.training.adam_atan2 import AdamATan2
-from deeploop.training.allocator import keep_freed_memory
 from deeploop.training.config import Execution
 from deeploop.training.hrm_config import HRMTraining, learning_rate_factor
 from deeploop.training.loop import Trainer, snapshot_path
@@ -249,8 +248,6 @@ def train_hrm(
     config = sized(params["model"], data["train"])
     run = Execution.model_validate(execution)
     with joined(run) as world:
-        if world.device.type == "cpu":
-            keep_freed_memory()
         task = HRMTask(config, training, data, world, run)
         if world.is_first:
             for line in scaling_table(task.model):
