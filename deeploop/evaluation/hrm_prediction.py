@@ -188,7 +188,7 @@ def answered(
     flying: tuple[int, Tensor, Tensor] | None = None
     for start in range(0, len(rows), batch_rows):
         chosen = np.arange(rows.start + start, rows.start + start + batch_rows)
-        batch = to_batch(data, chosen.clip(max=data.count - 1), device)
+        batch = to_batch(data.render(chosen.clip(max=data.count - 1)), device)
         tokens, halting = answer(model, batch)
         if flying is not None:
             yield answers.take(*flying)
