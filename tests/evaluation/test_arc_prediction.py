@@ -115,7 +115,7 @@ def test_every_row_is_answered_with_the_full_segments(place: Place) -> None:
     data, model = ArcRows(place.data, "test"), load_model(place.model)
     frame = pl.read_parquet(place.folder / "predictions.parquet")
     assert len(frame) == data.count == 30
-    batch = to_batch(data, np.arange(data.count), torch.device("cpu"))
+    batch = to_batch(data.render(np.arange(data.count)), torch.device("cpu"))
     thought = think_fully(model, batch)
     expected = thought.logits.argmax(-1).to(torch.uint8).numpy()
     assert [bytes(row) for row in expected] == frame["preds"].to_list()
