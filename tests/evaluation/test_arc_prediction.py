@@ -29,7 +29,7 @@ from deeploop.nn.hrm_config import HRMConfig
 from deeploop.nn.hrm_halting import think_fully
 from deeploop.nn.hrm_weights import load_model, save_model
 from deeploop.training.hrm_task import to_batch
-from deeploop.training.puzzle_order import PuzzleRows
+from deeploop.training.puzzle_order import Rendered
 
 GRID = 4
 
@@ -141,9 +141,9 @@ def test_an_interrupted_prediction_goes_on_where_it_stopped(
     answered: list[int] = []
     answer = HRMModel.answer
 
-    def counted(model: HRMModel, data: PuzzleRows, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        answered.append(len(rows))
-        return answer(model, data, rows)
+    def counted(model: HRMModel, rows: Rendered) -> tuple[Tensor, Tensor]:
+        answered.append(len(rows[0]))
+        return answer(model, rows)
 
     monkeypatch.setattr(HRMModel, "answer", counted)
     assert place.predict(batch_rows=4) == whole
