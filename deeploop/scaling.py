@@ -9,6 +9,7 @@ Counts and exponents may be NumPy arrays wherever `Number` stands; they broadcas
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -52,7 +53,7 @@ class ScalingFamily:
     """A rule at every depth: alpha = (c * N)^p_alpha, beta = (d * N)^-p_beta (section 3.4).
 
     Raises:
-        UserError: a negative exponent, or a constant that is not positive.
+        UserError: an exponent that is negative or not finite, or a constant that is not positive.
     """
 
     alpha_exponent: float
@@ -64,8 +65,8 @@ class ScalingFamily:
 
     def __post_init__(self) -> None:
         for name in ("alpha_exponent", "beta_exponent"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"{name} is {getattr(self, name)}: an exponent is 0 or more")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UserError(f"{name} is {getattr(self, name)}: an exponent is finite, from 0")
         for name in ("alpha_constant", "beta_constant"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{name} is {getattr(self, name)}: c and d are positive")

@@ -164,6 +164,7 @@ def test_hrm_modules_are_scaled_alone() -> None:
         (lambda: scaling.residual_scale("x", 12, 3), "base, deepnorm, deeploop"),
         (lambda: scaling.residual_scale(-0.5, 12, 3), "alpha_exponent is -0.5"),
         (lambda: scaling.residual_scale(float("nan"), 12, 3), "alpha_exponent is nan"),
+        (lambda: scaling.residual_scale(float("inf"), 12, 3), "alpha_exponent is inf"),
         (lambda: ScalingFamily(0.5, 0.5, alpha_constant=0), "c and d are positive"),
         (lambda: DEEPLOOP.tied_bound(12, 3, 3.5), "kappa is 3.5: it is at most R"),
         (lambda: DEEPLOOP.tied_bound(12, 3, -1), "at least 0"),
@@ -194,6 +195,16 @@ def test_the_command_prints_all_rules_side_by_side(capsys: pytest.CaptureFixture
     assert [line.split()[0] for line in lines[1:]] == ["rule", *rules, "p=0.45"]
 
 
-def test_the_command_refuses_no_loops(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scaling", "--blocks", "12", "--loops", "0"]) == 2
-    assert "loops is 0" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--loops", "0"], "deeploop: loops is 0: it is at least 1\n"),
+        (["--p", "-0.5"], "deeploop: alpha_exponent is -0.5: an exponent is finite, from 0\n"),
+        (["--p", "400"], "deeploop: p = 400 at N = 36 is beyond the range of numbers\n"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    change: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scaling", "--blocks", "12", "--loops", "3", *change]) == 2
+    assert capsys.readouterr() == ("", message)

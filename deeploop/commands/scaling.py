@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from deeploop.errors import UserError
 from deeploop.scaling import RULES, ScalingFamily, check_counts, sublayer_visits, unrolled_depth
 
 HELP = "alpha, beta and bounds of every rule for K blocks applied R times"
@@ -23,8 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Print the table."""
     check_counts(blocks=args.blocks, loops=args.loops)
-    rules = {name: _row(p, args.blocks, args.loops) for name, p in RULES.items()}
-    rules |= {f"p={p:g}": _row(p, args.blocks, args.loops) for p in args.p}
+    exponents = RULES | {f"p={p:g}": p for p in args.p}
+    rules = {name: _row(p, args.blocks, args.loops) for name, p in exponents.items()}
     if args.json:
         print(json.dumps({"rules": rules}, indent=1))
         return 0
@@ -42,11 +43,15 @@ def main(args: argparse.Namespace) -> int:
 
 def _row(p: float, blocks: int, loops: int) -> dict[str, float]:
     family = ScalingFamily.of(p)
-    scale = family.scale(unrolled_depth(blocks, loops))
-    return {
-        "alpha": scale.alpha,
-        "beta": scale.beta,
-        "ratio": scale.ratio,
-        "untied_bound": family.untied_bound(float(blocks), float(loops)),
-        "aligned_bound": family.aligned_bound(float(blocks), float(loops)),
-    }
+    depth = unrolled_depth(blocks, loops)
+    try:
+        scale = family.scale(depth)
+        return {
+            "alpha": scale.alpha,
+            "beta": scale.beta,
+            "ratio": scale.ratio,
+            "untied_bound": family.untied_bound(float(blocks), float(loops)),
+            "aligned_bound": family.aligned_bound(float(blocks), float(loops)),
+        }
+    except OverflowError:
+        raise UserError(f"p = {p:g} at N = {depth} is beyond the range of numbers") from None

@@ -12,7 +12,7 @@ from deeploop.plan import Run
 from deeploop.resolve import Resolver
 from deeploop.store import Entry, was_built
 
-READ = ("metrics.json", "history.json", "samples.parquet")
+READ = ("metrics.json", "history.json", "samples.parquet", "alignment.json", "check_theory.json")
 """Outputs that reports read: only these are hashed, not gigabytes of weights."""
 
 

@@ -13,9 +13,17 @@ from pathlib import Path
 from deeploop.fileio import dump_json
 from deeploop.plan import Plan, Run, load_plan
 from deeploop.project import store_root
+from deeploop.reporting.artifacts import write_exhibit
+from deeploop.reporting.exhibits import Exhibit
 from deeploop.reporting.published import published
 from deeploop.store import Entry, Outputs, key_of, measure, publish
-from tests.reporting.synthetic import FLOOR, write_evaluation, write_training, write_vote
+from tests.reporting.synthetic import (
+    FLOOR,
+    write_alignment,
+    write_evaluation,
+    write_training,
+    write_vote,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 VOTES = (1, 2, 10, 100, 1000)
@@ -77,6 +85,11 @@ def _write(run: Run, folder: Path, steps: int) -> None:
         tasks = published().downstream.tasks
         shares = {shots: {task: 0.3 + 0.3 * dice.random() for task in tasks} for shots in (0, 1)}
         write_evaluation(folder, shares, n=500)
+    elif run.stage == "measure_alignment":
+        write_alignment(folder, 1 + dice.random())
+    elif run.stage == "check_theory":
+        shown = Exhibit(name=run.stage, title="The theory", source="made up", about="")
+        write_exhibit(shown, folder)
     elif run.stage == "vote_arc":
         solved = dice.randrange(100, 140)
         write_vote(folder, {v: (solved + 9 * i) / 400 for i, v in enumerate(VOTES)}, 400)

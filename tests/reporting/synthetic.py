@@ -82,6 +82,31 @@ def write_vote(folder: Path, shares: Mapping[int, float], puzzles: int) -> None:
     (folder / "metrics.json").write_text(json.dumps({"votes": votes, "puzzles": puzzles}))
 
 
+def _estimate(value: float | None) -> dict[str, float | None]:
+    return {"value": value, "low": value, "high": value}
+
+
+def _point(step: int, kappa: float | None, rounds: int = 3) -> dict[str, Any]:
+    module = {
+        "rounds": rounds,
+        "kappa": _estimate(kappa),
+        "pair_cosine": _estimate(0.5),
+        "kappa_defined": _estimate(1.2),
+        "gradient_norms": [0.1] * rounds,
+        "common": [0.2] * rounds,
+        "blocks": {},
+    }
+    modules = {"loop": module, "once": module | {"rounds": 1}}
+    return {"step": step, "loss": 2.0, "amplification": _estimate(2.2), "modules": modules}
+
+
+def write_alignment(folder: Path, end: float | None, outcome: str = "trained") -> None:
+    """Write what a measurement along a training puts out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {"outcome": outcome, "points": [_point(0, 3.0), _point(450, end)]}
+    (folder / "alignment.json").write_text(json.dumps(found))
+
+
 class FakePlan:
     """Drafts by stage, as `expand` sees the plan so far."""
 

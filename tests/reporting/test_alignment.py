@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +11,20 @@ from deeploop.reporting.exhibits import read_exhibit
 from deeploop.reporting.runs import PlacedRun
 from deeploop.stage import Draft
 from stages import alignment, check_theory, report, sweeps
-from tests.reporting.synthetic import FakePlan, job_of, training_draft, write_training
-
-
-def estimate(value: float | None) -> dict[str, float | None]:
-    return {"value": value, "low": value, "high": value}
-
-
-def point(step: int, kappa: float | None, rounds: int = 3) -> dict[str, Any]:
-    module = {
-        "rounds": rounds,
-        "kappa": estimate(kappa),
-        "pair_cosine": estimate(0.5),
-        "kappa_defined": estimate(1.2),
-        "gradient_norms": [0.1] * rounds,
-        "common": [0.2] * rounds,
-        "blocks": {},
-    }
-    modules = {"loop": module, "once": module | {"rounds": 1}}
-    return {"step": step, "loss": 2.0, "amplification": estimate(2.2), "modules": modules}
-
-
-def write(folder: Path, end: float | None, outcome: str = "trained") -> None:
-    folder.mkdir(parents=True)
-    found = {"outcome": outcome, "points": [point(0, 3.0), point(450, end)]}
-    (folder / "alignment.json").write_text(json.dumps(found))
+from tests.reporting.synthetic import (
+    FakePlan,
+    job_of,
+    training_draft,
+    write_alignment,
+    write_training,
+)
 
 
 def runs(root: Path, ends: dict[tuple[str, int], float | None]) -> list[PlacedRun]:
     placed = []
     for (rule, seed), end in ends.items():
         draft = training_draft("tiny", rule, 0.0, 3, seed)
-        write(root / draft.name, end, "trained" if end else "floor")
+        write_alignment(root / draft.name, end, "trained" if end else "floor")
         cell = dict(draft.cell)
         placed.append(PlacedRun(f"measure_alignment/{draft.name}", cell, root / draft.name))
     return placed
@@ -102,7 +83,7 @@ def test_all_three_exhibits_enter_the_report(tmp_path: Path) -> None:
         write_training(tmp_path / "train_lm" / draft.name, loss)
     measured = [training_draft("tiny", rule, 0.0, 3, 0) for rule in ("base", "deeploop")]
     for draft in measured:
-        write(tmp_path / "measure_alignment" / draft.name, 2.0)
+        write_alignment(tmp_path / "measure_alignment" / draft.name, 2.0)
     plan = FakePlan("demo", {"train_lm": trainings, "measure_alignment": measured})
     sections: dict[Any, dict[str, Any]] = {
         sweeps: {},
