@@ -62,36 +62,26 @@ def test_the_literal_command_builds_the_report(
     assert (again.code, again.jobs) == (0, set()), again.text
 
 
-def test_scancel(
-    toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
-) -> None:
-    build = start(toy)
-    job = at_work(toy, slurm)
-    status = toy.deeploop("status", "--suite", "smoke").text
-    node = started(toy)[0]["node"]
-    assert re.search(rf"{TRAIN} +running +{node}, Slurm job {job}; attempt 1", status), status
-    slurm.run("scancel", job)
-    hold.unlink()
-    assert_built(build, undisturbed)
-    assert len(started(toy)) == 2
-    assert first_steps(toy)[-1] > 0  # it resumed
-    logs = list((toy.root / "logs/smoke/train").glob("a.job-*.log"))
-    assert len(logs) == 2  # one an attempt
-
-
-def test_requeue_spends_no_retry(
+def test_requeue_then_scancel(
     toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
 ) -> None:
     build = start(toy)
     job = at_work(toy, slurm)
     slurm.run("scontrol", "requeue", job)
+    slurm.wait(lambda: len(first_steps(toy)) == 2)
+    node = started(toy)[1]["node"]
+    status = toy.deeploop("status", "--suite", "smoke").text
+    assert re.search(rf"{TRAIN} +running +{node}, Slurm job {job}; attempt 2", status), status
+    assert "Trying to restart" not in build.text  # no retry was spent
+    slurm.run("scancel", job)
     hold.unlink()
     text = assert_built(build, undisturbed)
-    assert {record["job"] for record in started(toy)} == {job}
-    assert len(started(toy)) == 2
-    assert "Trying to restart" not in text
+    assert text.count("Trying to restart") == 1
+    jobs = [record["job"] for record in started(toy)]
+    assert jobs[:2] == [job, job] and len(jobs) == 3 and jobs[2] != job
+    assert 0 < first_steps(toy)[1] < first_steps(toy)[2]  # it resumed
     logs = list((toy.root / "logs/smoke/train").glob("a.job-*.log"))
-    assert len(logs) == 2
+    assert len(logs) == 3  # one an attempt
 
 
 @pytest.mark.slow
@@ -107,6 +97,7 @@ def test_a_node_goes_down(
     assert len(started(toy)) == 2
 
 
+@pytest.mark.slow
 def test_the_controller_is_away_for_a_while(
     toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
 ) -> None:
