@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A real Slurm of two nodes on one machine: munged, slurmctld, two slurmd, no systemd, no cgroups.
 #
-#   cluster.sh up DIR     start it, with its configuration, state and logs below DIR
+#   cluster.sh up DIR [PROCESS]  start it, with its configuration, state and logs below DIR; it goes
+#                         down by itself when the process is gone, however that ended
 #   cluster.sh stop-controller DIR | start-controller DIR
 #   cluster.sh down DIR   stop it
 #
@@ -95,8 +96,14 @@ await_nodes() {
   exit 1
 }
 
+go_down_with() {  # go_down_with PROCESS
+  setsid bash -c 'while kill -0 "$1" 2>/dev/null; do sleep 1; done; exec "$2" down "$3"' \
+    watch "$1" "$(realpath "$0")" "$dir" </dev/null >/dev/null 2>&1 &
+}
+
 case $action in
 up)
+  [ -z "${3:-}" ] || go_down_with "$3"
   configure
   start_munged
   slurmctld
@@ -106,6 +113,7 @@ up)
 stop-controller) stop slurmctld ;;
 start-controller) slurmctld ;;
 down)
+  [ -e "$SLURM_CONF" ] || exit 0
   timeout 20 scancel --user="$(id -un)" 2>/dev/null || true
   stop slurmd-node1 slurmd-node2 slurmctld munged
   ;;

@@ -37,8 +37,8 @@ class Slurm:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def do(self, action: str) -> None:
-        subprocess.run([SCRIPT, action, self.folder], check=True, timeout=120)
+    def do(self, action: str, *more: str) -> None:
+        subprocess.run([SCRIPT, action, self.folder, *more], check=True, timeout=120)
 
     def run(self, *command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
@@ -70,7 +70,7 @@ def slurm() -> Iterator[Slurm]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(folder / "etc" / "slurm.conf"))
         try:
-            cluster.do("up")
+            cluster.do("up", str(os.getpid()))
             yield cluster
         finally:
             cluster.do("down")
