@@ -153,7 +153,7 @@ def our_step(options: argparse.Namespace) -> Callable[[], Any]:
     from deeploop.training.world import World
 
     device = torch.device(options.device)
-    keep_freed_memory()  # as `train_hrm` does
+    keep_freed_memory()  # as a training does
     model = HRM(arc_config(options))
     initialise(model, 0)
     model.to(device)
@@ -245,12 +245,13 @@ def our_evaluation(config: Any, model: Any) -> Callable[[int], int]:
     """Return an evaluation of so many rows as `predict_arc` does it."""
     import torch
 
-    from deeploop.evaluation.hrm_prediction import Answers, answered
+    from deeploop.evaluation.arc_models import HRMModel
+    from deeploop.evaluation.arc_prediction import Answers, answered
 
     def evaluate(rows: int) -> int:
         answers = Answers(rows, TOKENS)
-        device = torch.device("cpu")
-        batches = answered(model, RandomRows(), range(rows), EVALUATED_AT_ONCE, device, answers)
+        opened = HRMModel(model, torch.device("cpu"))
+        batches = answered(opened, RandomRows(), range(rows), EVALUATED_AT_ONCE, answers)
         return sum(batches)
 
     return evaluate

@@ -1,7 +1,8 @@
-"""Stage `predict_arc`: a trained HRM's answer to every augmented test row, for the vote.
+"""Stage `predict_arc`: a trained model's answer to every augmented test row, for the vote.
 
-Every row takes all halting segments. A run's output is `predictions.parquet`: puzzle identifier,
-input, label, prediction and halting logit of each row of the test split, never the logits.
+HRM takes all halting segments for every row; the looped GPT writes its answer greedily, token by
+token. A run's output is `predictions.parquet`: puzzle identifier, input, label, prediction and a
+logit of being right (HRM's of halting, the GPT's of its answer) of each row of the test split.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage, StageSection, resolved
+
+TRAININGS = ("train_hrm", "train_arc_lm")
 
 
 class PredictExecution(Section):
@@ -44,13 +47,14 @@ class PredictArcSection(StageSection):
 def expand(section: PredictArcSection, plan: Planned) -> Iterator[Draft]:
     """Plan one run for each training, under its name."""
     cost = section.cost
-    for training in plan.of("train_hrm"):
-        dataset = next(run for stage, run in training.inputs if stage == "build_arc")
+    trainings = ((stage, draft) for stage in TRAININGS for draft in plan.of(stage))
+    for stage, training in trainings:
+        dataset = next(run for origin, run in training.inputs if origin == "build_arc")
         processes = cost.gpus or section.execution.processes
         yield Draft(
             name=training.name,
             params={},
-            inputs=(("train_hrm", training.name), ("build_arc", dataset)),
+            inputs=((stage, training.name), ("build_arc", dataset)),
             resources=Resources(
                 gpus=cost.gpus,
                 gpu_hours=cost.gpu_hours,
@@ -67,10 +71,12 @@ def expand(section: PredictArcSection, plan: Planned) -> Iterator[Draft]:
 
 def run(job: Job) -> None:
     """Predict, resuming where an interrupted attempt left off."""
-    from deeploop.evaluation.hrm_prediction import predict_arc
+    from deeploop.evaluation.arc_prediction import predict_arc
 
+    training = next(one for one in job.inputs if one.stage in TRAININGS)
     predict_arc(
-        model_folder=job.input("train_hrm").folder,
+        kind="hrm" if training.stage == "train_hrm" else "gpt",
+        model_folder=training.folder,
         data_folder=job.input("build_arc").folder,
         folder=job.folder,
         work=job.work,
@@ -83,7 +89,7 @@ def run(job: Job) -> None:
 
 STAGE = Stage(
     name="predict_arc",
-    about="HRM's answers to all augmented test rows",
+    about="answers to all augmented test rows",
     section=PredictArcSection,
     expand=expand,
     pinned=True,

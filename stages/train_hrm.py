@@ -20,12 +20,11 @@ from typing import Any, Literal
 
 from pydantic import Field, create_model, model_validator
 
-from deeploop.errors import UserError
+from deeploop.errors import UserError, nearest
 from deeploop.nn.hrm_config import HRMArchitecture, HRMScaling
-from deeploop.plan import nearest
 from deeploop.scaling import RULES
 from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage, StageSection, resolved
-from deeploop.training.config import Execution
+from deeploop.training.config import Execution, rows_each
 from deeploop.training.hrm_config import HRMRecipe, HRMTraining, HRMValidation
 
 Rule = Literal["vanilla", "deepnorm", "deeploop"]
@@ -157,6 +156,7 @@ def _draft(
     training = _training(section.training, override, seed)
     both = scaling.exponents("H"), scaling.exponents("L")
     exponents = {p for module in both for p in (module.alpha, module.beta)}
+    rows_each(training.recipe.batch_rows, _processes(section))  # before it is in a queue
     cell = {
         "rule": label,
         "p": exponents.pop() if len(exponents) == 1 else None,

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from deeploop.errors import UserError
+from deeploop.errors import UserError, nearest
 from deeploop.nn.config import Backbone, GPTConfig, Scaling
-from deeploop.plan import nearest
 from deeploop.stage import (
     Draft,
     Job,

@@ -109,6 +109,7 @@ MISTAKES = {
     "an unknown stage": ("    table1:\n    table2:", "    tabel1:\n    table2:", "did you mean 'table1'?"),
     "a rate that is text": ("learning_rate: 3e-3", "learning_rate: fast", "number"),
     "heads that do not divide": ("heads: 2\n    context_length: 64", "heads: 5\n    context_length: 64", "heads must divide"),
+    "processes that do not divide the batch": ("execution: {log_every_steps: 25}", "execution: {processes: 3}", "3 processes do not divide the 4 rows of a batch"),
 }  # fmt: skip
 
 

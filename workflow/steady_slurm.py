@@ -170,7 +170,7 @@ class SteadySlurm(Executor):
         self._waiting.pop(info.external_jobid, None)
         history = self.build.history(run)
         ending = history.ending_of(info.external_jobid)
-        if ending.get("code") == EXIT_USER_ERROR:
+        if ending.get("code") == EXIT_USER_ERROR or ending.get("final"):
             _forbid_retry(info.job)
         said = f": {ending['said']}" if ending.get("said") else ""
         logs = f"{history.path.parent}/{run.name}.*"

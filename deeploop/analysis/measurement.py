@@ -131,7 +131,7 @@ def _hrm(
     count = numbers["rows"]
     draws = Exploration(torch.ones(count, device=device), torch.full((count,), 2, device=device))
     # Interleaved, so that a batch is not of one puzzle's augmentations.
-    drawn = tuple(to_batch(rows, spread[index::batches], device) for index in range(batches))
+    drawn = tuple(to_batch(rows.render(spread[i::batches]), device) for i in range(batches))
     return Measured(hrm(model, draws), drawn)
 
 

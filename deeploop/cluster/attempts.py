@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deeploop.errors import EXIT_INTERRUPTED
+
 
 @dataclass(frozen=True)
 class History:
@@ -64,9 +66,10 @@ class History:
         return count
 
     def last_error(self) -> str:
-        """Return the last line of the newest attempt that failed and no later one mended."""
+        """Return the last line of the newest attempt if it failed; to be requeued is no failure."""
         for record in reversed(self.events("ended")):
-            return str(record.get("said", "")) if record.get("code") else ""
+            failed = record.get("code") not in (0, EXIT_INTERRUPTED)
+            return str(record.get("said", "")) if failed else ""
         return ""
 
     def _records(self) -> Iterator[Mapping[str, Any]]:

@@ -20,7 +20,6 @@ from pathlib import Path
 from deeploop.cluster.attempts import History, last_words
 from deeploop.cluster.settings import Cluster
 from deeploop.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USER_ERROR
-from deeploop.fileio import read_json
 from deeploop.plan import Run
 from deeploop.status import last_telemetry
 from deeploop.store import Entry
@@ -96,7 +95,7 @@ def main() -> int:
     cap = int(os.environ.get(CAP, "3"))
     if code == EXIT_INTERRUPTED and history.idle_attempts(job) >= cap:
         said = f"{args.stage}/{args.run}: given up: {cap} attempts in a row got no further ({log})"
-        history.append("ended", job, restart=restart, code=EXIT_FAILURE, said=said)
+        history.append("ended", job, restart=restart, code=EXIT_FAILURE, said=said, final=True)
         print(f"deeploop: {said}", file=sys.stderr)
         return EXIT_FAILURE
     return code
@@ -151,13 +150,14 @@ def foreign_libraries(planned: str) -> str:
 
 
 def _progress(args: argparse.Namespace) -> object:
-    """Return what changes when a run gets further: its last step, else its saved files."""
+    """Return what changes when a run gets further: its last step, else its saved files.
+
+    A training that is stuck saves its files anew, so steps go first.
+    """
     run = Path("results", args.suite, args.stage, args.run)
     for line in reversed(last_telemetry(Path.cwd() / run)):
         if "step" in line:
             return line["step"]
-    if read_json(args.partial / "job.json") is None:
-        return None
     work = args.partial / "work"
     return sorted((str(p), p.stat().st_mtime_ns) for p in work.rglob("*") if p.is_file())
 

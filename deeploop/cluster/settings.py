@@ -7,8 +7,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError, model_validator
 
 from deeploop.document import line_of, read_document
-from deeploop.errors import UserError
-from deeploop.plan import nearest
+from deeploop.errors import UserError, nearest
 from deeploop.stage import Section
 
 SETTINGS_FILE = Path("workflow", "profiles", "slurm", "local.yaml")

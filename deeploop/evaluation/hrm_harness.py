@@ -13,7 +13,7 @@ from typing import Any
 from deeploop.arc.rows import ArcRows
 from deeploop.arc.verdict import decide
 from deeploop.errors import UserError
-from deeploop.evaluation.hrm_prediction import PREDICTIONS_FILE, predict_arc
+from deeploop.evaluation.arc_prediction import PREDICTIONS_FILE, predict_arc
 from deeploop.fileio import dump_json
 from deeploop.nn.hrm import HRM
 from deeploop.nn.hrm_weights import fill, inferred_config, read_checkpoint, save_model
@@ -76,9 +76,8 @@ def harness_check(
     model = HRM(config)
     fill(model, weights, str(checkpoint))
     save_model(work / "model", config, model.state_dict())
-    predict_arc(
-        work / "model", data_folder, work, work, execution, telemetry, stop, "hrm_harness_check"
-    )
+    places = (work / "model", data_folder, work, work)
+    predict_arc("hrm", *places, execution, telemetry, stop, "hrm_harness_check")
     votes = decide(work / PREDICTIONS_FILE, data_folder, work, "hash")["votes"]
     metrics = _verdict(votes, params)
     (folder / METRICS_FILE).write_text(dump_json(metrics), encoding="utf-8")

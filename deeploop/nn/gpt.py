@@ -65,14 +65,16 @@ class LoopedGPT(nn.Module):
         self.register_buffer("cos", cos[:, None, None], persistent=False)
         self.register_buffer("sin", sin[:, None, None], persistent=False)
 
-    def hidden(self, tokens: Tensor) -> Tensor:
+    def hidden(self, tokens: Tensor, prefix: Tensor | None = None) -> Tensor:
         """Return the states that the head reads, [batch, length, hidden_size].
 
         Args:
             tokens: [batch, length], int64, length at most the context length.
+            prefix: embeddings of positions before the tokens, [batch, n, hidden_size]; the length
+                counts them too.
         """
-        x = self.input_norm(F.embedding(tokens, self.embedding))
-        cos, sin = self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]]
+        x = self._embedded(tokens, prefix)
+        cos, sin = self.cos[: x.shape[1]], self.sin[: x.shape[1]]
         for _ in range(self.config.loops):
             if self.checkpoint_rounds and torch.is_grad_enabled():
                 x = checkpoint(
@@ -98,7 +100,12 @@ class LoopedGPT(nn.Module):
         return F.linear(self.hidden(tokens), self.embedding)
 
     def decode(
-        self, tokens: Tensor, cache: Cache, start: int, mask: Tensor | None = None
+        self,
+        tokens: Tensor,
+        cache: Cache,
+        start: int,
+        mask: Tensor | None = None,
+        prefix: Tensor | None = None,
     ) -> Tensor:
         """Return the states of tokens that follow `start` others, whose keys `cache` holds.
 
@@ -107,13 +114,14 @@ class LoopedGPT(nn.Module):
             cache: K * R slots; the new keys and values are added.
             start: positions held so far.
             mask: which positions may be seen at all, bool [batch, start + new]: false for padding.
+            prefix: as for `hidden`; its positions are new ones, before the tokens.
         """
-        new, held = tokens.shape[1], start + tokens.shape[1]
+        x = self._embedded(tokens, prefix)
+        new, held = x.shape[1], start + x.shape[1]
         visible = decoding_mask(new, held, tokens.device) if new > 1 else None
         if mask is not None:
             seen = mask[:, None, None, :]
             visible = seen if visible is None else visible & seen
-        x = self.input_norm(F.embedding(tokens, self.embedding))
         cos, sin = self.cos[start:held], self.sin[start:held]
         visits = (block for _ in range(self.config.loops) for block in self.blocks)
         for slot, block in enumerate(visits):
@@ -130,7 +138,7 @@ class LoopedGPT(nn.Module):
                 length.
             mask: which tokens each one sees, bool [batch, 1, length, length].
         """
-        x = self.input_norm(F.embedding(tokens, self.embedding))
+        x = self._embedded(tokens)
         cos, sin = self.cos[positions], self.sin[positions]
         for _ in range(self.config.loops):
             for block in self.blocks:
@@ -142,6 +150,11 @@ class LoopedGPT(nn.Module):
         """Compile a block's forward: all K * R visits share one graph."""
         for block in self.blocks:
             block.compile(fullgraph=True, backend=backend)
+
+    def _embedded(self, tokens: Tensor, prefix: Tensor | None = None) -> Tensor:
+        x = F.embedding(tokens, self.embedding)
+        normed: Tensor = self.input_norm(x if prefix is None else torch.cat((prefix, x), dim=1))
+        return normed
 
     def _round(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         for block in self.blocks:

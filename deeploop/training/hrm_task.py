@@ -6,9 +6,7 @@ where the plan names steps, `snapshots/step-<n>.safetensors`.
 
 from __future__ import annotations
 
-import json
 import logging
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,12 +34,18 @@ from deeploop.nn.hrm_halting import (
 from deeploop.nn.hrm_weights import save_model
 from deeploop.nn.stablemax import IGNORED_LABEL
 from deeploop.training.adam_atan2 import AdamATan2
-from deeploop.training.allocator import keep_freed_memory
 from deeploop.training.config import Execution
 from deeploop.training.hrm_config import HRMTraining, learning_rate_factor
-from deeploop.training.loop import Trainer, snapshot_path
+from deeploop.training.loop import Trainer
 from deeploop.training.optim import with_peak_rates
-from deeploop.training.puzzle_order import PuzzleOrder, PuzzleRows, published_steps
+from deeploop.training.outputs import write_records
+from deeploop.training.puzzle_order import (
+    PuzzleOrder,
+    PuzzleRows,
+    Rendered,
+    published_steps,
+    spread_rows,
+)
 from deeploop.training.sparse_sign import SparseSignSGD
 from deeploop.training.task import Rows, Share
 from deeploop.training.world import World, joined
@@ -110,9 +114,14 @@ class HRMTask:
         """Return the published schedule's fraction of the rates."""
         return learning_rate_factor(self.training.recipe, step, self.steps)
 
-    def loss(self, model: nn.Module, rows: Rows) -> Share:
+    def load(self, rows: Rows) -> Rendered:
+        """Return the puzzles that stand ready for the rows."""
+        chosen = self.order.rows(rows.step, range(rows.start, rows.stop))
+        return self.data["train"].render(chosen)
+
+    def loss(self, model: nn.Module, rows: Rows, loaded: Rendered) -> Share:
         """Return one segment's loss on the rows, as a share of the batch's mean."""
-        batch = self._training_batch(rows)
+        batch = to_batch(loaded, self.world.device)
         carry = admit(self.model, self._carried(rows, batch), batch)
         puzzle = None
         if self.puzzle_optimizer is not None:
@@ -174,10 +183,6 @@ class HRMTask:
             return Carry.of({k: v[rows.start : rows.stop] for k, v in tensors.items()})
         return empty_carry(self.model, batch)
 
-    def _training_batch(self, rows: Rows) -> Batch:
-        chosen = self.order.rows(rows.step, range(rows.start, rows.stop))
-        return to_batch(self.data["train"], chosen, self.world.device)
-
     def _draws(self, rows: Rows) -> Exploration:
         seed, here = self.training.seed, slice(rows.start, rows.stop)
         explore = uniform(seed, "explore", rows.step, self.rows)[here]
@@ -190,13 +195,12 @@ class HRMTask:
 
     def _validated(self, data: PuzzleRows) -> dict[str, float]:
         """Return means over evenly spread rows; sums are taken in one order on every process."""
-        wanted = min(self.training.validation.rows, data.count)
-        chosen = np.linspace(0, data.count - 1, wanted).round().astype(np.int64)
-        scores = torch.zeros(3, wanted, dtype=torch.float64, device=self.world.device)
-        starts = range(0, wanted, VALIDATED_AT_ONCE)
+        chosen = spread_rows(data, self.training.validation.rows)
+        scores = torch.zeros(3, len(chosen), dtype=torch.float64, device=self.world.device)
+        starts = range(0, len(chosen), VALIDATED_AT_ONCE)
         for start in starts[self.world.rank :: self.world.size]:
             here = slice(start, start + VALIDATED_AT_ONCE)
-            scores[:, here] = self._scores(to_batch(data, chosen[here], self.world.device))
+            scores[:, here] = self._scores(to_batch(data.render(chosen[here]), self.world.device))
         means = self.world.sum(scores).mean(dim=1).tolist()
         return dict(zip(("exact_accuracy", "accuracy", "halt_probability"), means, strict=True))
 
@@ -209,9 +213,9 @@ class HRMTask:
         return torch.stack([(right == counts).double(), right / counts.double(), halt])
 
 
-def to_batch(data: PuzzleRows, rows: np.ndarray, device: torch.device) -> Batch:
-    """Render rows and return them as tensors on `device`; padding asks for no answer."""
-    inputs, labels, puzzles = (torch.from_numpy(part) for part in data.render(rows))
+def to_batch(rendered: Rendered, device: torch.device) -> Batch:
+    """Return rows as tensors on `device`; padding asks for no answer."""
+    inputs, labels, puzzles = (torch.from_numpy(part) for part in rendered)
     wanted = labels.to(device).int()
     wanted = wanted.masked_fill(wanted == PAD, IGNORED_LABEL)
     return Batch(inputs.to(device).int(), wanted, puzzles.to(device))
@@ -249,8 +253,6 @@ def train_hrm(
     config = sized(params["model"], data["train"])
     run = Execution.model_validate(execution)
     with joined(run) as world:
-        if world.device.type == "cpu":
-            keep_freed_memory()
         task = HRMTask(config, training, data, world, run)
         if world.is_first:
             for line in scaling_table(task.model):
@@ -314,13 +316,7 @@ def _optimizers(
 def _write_outputs(trainer: Trainer, task: HRMTask, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_model(folder, task.config, task.weights())
-    _write_json(folder / "metrics.json", _metrics(trainer, task))
-    _write_json(folder / "history.json", trainer.history.as_json())
-    for step in task.snapshot_steps:
-        kept = snapshot_path(trainer.work, step)
-        if kept.exists():  # a diverged run ended before it
-            (folder / "snapshots").mkdir(exist_ok=True)
-            shutil.copyfile(kept, folder / "snapshots" / kept.name)
+    write_records(trainer, _metrics(trainer, task), folder)
 
 
 def _metrics(trainer: Trainer, task: HRMTask) -> dict[str, Any]:
@@ -345,8 +341,3 @@ def _metrics(trainer: Trainer, task: HRMTask) -> dict[str, Any]:
 
 def _first(values: Sequence[float]) -> float | None:
     return values[0] if values else None
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, sort_keys=True, indent=1, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from deeploop.errors import UserError
+from deeploop.fileio import dump_json
 from deeploop.nn.config import GPTConfig
 from deeploop.nn.flops import training_flops_per_token
 from deeploop.nn.gpt import LoopedGPT, build
@@ -28,11 +27,12 @@ from deeploop.nn.weights import load_weights
 from deeploop.text.order import TrainingWindows, ValidationWindows
 from deeploop.text.shards import Tokens, TokenShards
 from deeploop.training.checkpoint import write_tensors
-from deeploop.training.config import Execution, Training, rows_each
+from deeploop.training.config import Execution, Training
 from deeploop.training.language_model_metrics import metrics, unigram_floor
-from deeploop.training.launch import launched, run_processes, work_off
-from deeploop.training.loop import Trainer, snapshot_path
+from deeploop.training.launch import in_processes, work_off
+from deeploop.training.loop import Trainer
 from deeploop.training.optim import adamw
+from deeploop.training.outputs import write_records
 from deeploop.training.schedule import learning_rate_factor
 from deeploop.training.task import Rows, Share
 from deeploop.training.world import World, joined
@@ -82,10 +82,13 @@ class LanguageModelTask:
         """Return the recipe's fraction of the peak rate."""
         return learning_rate_factor(self.training.recipe, step)
 
-    def loss(self, model: nn.Module, rows: Rows) -> Share:
+    def load(self, rows: Rows) -> Tokens:
+        """Return the rows' windows."""
+        return self.windows.batch(rows.step, range(rows.start, rows.stop))
+
+    def loss(self, model: nn.Module, rows: Rows, loaded: Tokens) -> Share:
         """Return the cross-entropy of the rows' windows as a share of the batch's mean."""
-        batch = self.windows.batch(rows.step, range(rows.start, rows.stop))
-        inputs, targets = self._moved(batch)
+        inputs, targets = self._moved(loaded)
         with self._autocast():
             mean: Tensor = model(inputs, targets)
         return Share(mean * (len(rows) / self.rows))
@@ -125,9 +128,10 @@ class LanguageModelTask:
         """Nothing to take back."""
 
     def _moved(self, batch: Tokens) -> tuple[Tensor, Tensor]:
-        tokens = torch.from_numpy(batch.astype(np.int64))
+        tokens = torch.from_numpy(batch)
         if self.world.device.type == "cuda":
             tokens = tokens.pin_memory().to(self.world.device, non_blocking=True)
+        tokens = tokens.long()
         return tokens[:, :-1], tokens[:, 1:]
 
     def _autocast(self) -> AbstractContextManager[None]:
@@ -135,6 +139,7 @@ class LanguageModelTask:
         return torch.autocast(self.world.device.type, torch.bfloat16, enabled=enabled)
 
 
+@in_processes
 def train_language_model(
     params: Mapping[str, Any],
     tokens_dir: Path,
@@ -147,8 +152,6 @@ def train_language_model(
     initial: Path | None = None,
 ) -> None:
     """Train, or go on training, and write the outputs into `folder`.
-
-    With `execution.processes` above one, torchrun does it in as many processes of their own.
 
     Args:
         params: `model` (a `GPTConfig`) and `training` (a `Training`), resolved.
@@ -169,13 +172,6 @@ def train_language_model(
     config = GPTConfig.model_validate(params["model"])
     training = Training.model_validate(params["training"])
     run = Execution.model_validate(execution)
-    if run.processes > 1 and not launched():
-        rows_each(training.recipe.batch_sequences, run.processes)
-        paths = {"tokens_dir": tokens_dir, "folder": folder, "work": work, "telemetry": telemetry}
-        paths |= {"initial": initial} if initial is not None else {}
-        values = {"params": params, "execution": run.model_dump(), "label": label}
-        run_processes("deeploop.training.language_model", paths, values, run, work, stop)
-        return
     with joined(run) as world:
         task = LanguageModelTask(config, training, tokens_dir, world, run)
         if initial is not None:
@@ -212,14 +208,8 @@ def _write_outputs(
     found["parameters"] = sum(parameter.numel() for parameter in task.model.parameters())
     found["tokens"] = found["steps"] * task.units_per_step
     model = {"config": task.config.model_dump(), "tokenizer": _tokenizer(tokens_dir)}
-    _write_json(folder / "model.json", model)
-    _write_json(folder / "metrics.json", found)
-    _write_json(folder / "history.json", trainer.history.as_json())
-    for step in task.snapshot_steps:
-        kept = snapshot_path(trainer.work, step)
-        if kept.exists():  # a diverged run ended before it
-            (folder / "snapshots").mkdir(exist_ok=True)
-            shutil.copyfile(kept, folder / "snapshots" / kept.name)
+    (folder / "model.json").write_text(dump_json(model), encoding="utf-8")
+    write_records(trainer, found, folder)
 
 
 def _tokenizer(tokens_dir: Path) -> str:
@@ -228,10 +218,6 @@ def _tokenizer(tokens_dir: Path) -> str:
         return str(json.loads(path.read_text())["tokenizer"]["name"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} does not name the tokenizer: {error}; rebuild tokenize") from error
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, sort_keys=True, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

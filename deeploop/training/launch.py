@@ -11,6 +11,7 @@ them to every process of a job, and torchrun would end workers that are about to
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import os
@@ -23,8 +24,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ParamSpec
 
 from deeploop.errors import BuildError, Interrupted, UserError
 from deeploop.training.config import Execution
@@ -40,7 +42,34 @@ need not resolve on a cluster."""
 SHUTDOWN_SECONDS = 10
 """What a worker has left when another one died."""
 
+P = ParamSpec("P")
+
 log = logging.getLogger("deeploop")
+
+
+def in_processes(function: Callable[P, None]) -> Callable[P, None]:
+    """Have a function work in as many processes as its execution asks for.
+
+    Called with `execution.processes` above one, and not by torchrun, it is called by torchrun in
+    that many processes; its module calls `work_off` with it when it is run. Among its arguments
+    are `execution`, `work` and `stop`, as in `run_processes`; all others are paths or JSON.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> None:
+        given = dict(signature.bind(*args, **kwargs).arguments)
+        known = {k: v for k, v in given["execution"].items() if k in Execution.model_fields}
+        run = Execution.model_validate(known)
+        if run.processes == 1 or launched():
+            function(*args, **kwargs)
+            return
+        stop = given.pop("stop")
+        paths = {name: value for name, value in given.items() if isinstance(value, Path)}
+        values = {name: value for name, value in given.items() if name not in paths}
+        run_processes(function.__module__, paths, values, run, given["work"], stop)
+
+    return called
 
 
 def launched() -> bool:

@@ -19,6 +19,9 @@ import numpy as np
 from deeploop.draws import uniform
 from deeploop.errors import UserError
 
+Rendered = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Inputs and labels, uint8 [n, tokens], and puzzle identifiers, int32 [n]."""
+
 
 class PuzzleRows(Protocol):
     """Rows of one split of an augmented data set (`deeploop.arc.rows.ArcRows`)."""
@@ -36,8 +39,8 @@ class PuzzleRows(Protocol):
     group_indices: np.ndarray
     """int32 [groups + 1], first member of each group."""
 
-    def render(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return inputs and labels, uint8 [n, tokens], and puzzle identifiers, int32 [n]."""
+    def render(self, rows: np.ndarray) -> Rendered:
+        """Return rows of the data set."""
 
 
 class PuzzleOrder:
@@ -84,6 +87,11 @@ class PuzzleOrder:
         shuffled = uniform(self.seed, "example order", epoch, self.rows_per_epoch)
         order = np.lexsort((shuffled, place[self.group_of]))
         return (starts[self.group_of] + self.example_of)[order]
+
+
+def spread_rows(data: PuzzleRows, wanted: int) -> np.ndarray:
+    """Return at most `wanted` rows, the same always and evenly spread over the data set, int64."""
+    return np.linspace(0, data.count - 1, min(wanted, data.count)).round().astype(np.int64)
 
 
 def published_steps(data: PuzzleRows, epochs: int, rows_per_step: int) -> int:

@@ -1,34 +1,42 @@
 #!/usr/bin/env bash
 # A real Slurm of two nodes on one machine: munged, slurmctld, two slurmd, no systemd, no cgroups.
 #
-#   cluster.sh up DIR     start it, with its state and logs below DIR
+#   cluster.sh up DIR     start it, with its configuration, state and logs below DIR
 #   cluster.sh stop-controller DIR | start-controller DIR
-#   cluster.sh down DIR   stop it and take its configuration out of /etc/slurm again
+#   cluster.sh down DIR   stop it
 #
-# Needs root and Debian's packages slurm-wlm and munge. The nodes have 32 CPUs and 4 GPUs each, in
-# name only: the devices are copies of /dev/null, so jobs see CUDA_VISIBLE_DEVICES and no GPU.
+# Whoever sets SLURM_CONF=DIR/etc/slurm.conf uses it. Nothing outside DIR is touched and ports are
+# free ones, so it lives beside others and beside a Slurm that the machine has anyway. DIR should be
+# short: it holds sockets. Needs root and Debian's packages slurm-wlm and munge. The nodes have 32
+# CPUs and 4 GPUs each, in name only: the devices are copies of /dev/null, so jobs see
+# CUDA_VISIBLE_DEVICES and no GPU.
 set -euo pipefail
 action=$1 dir=$(realpath -m "$2")
+export SLURM_CONF="$dir/etc/slurm.conf"
+
+free_ports() {  # free_ports N: all taken at once, so that they differ
+  python3 -c 'import socket, sys
+probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+print(*(probe.getsockname()[1] for probe in probes))' "$1"
+}
 
 configure() {
-  if [ -e /etc/slurm/slurm.conf ] && [ ! -L /etc/slurm/slurm.conf ]; then
-    echo "this machine has a Slurm of its own (/etc/slurm/slurm.conf): not touched" >&2
-    exit 1
-  fi
-  mkdir -p "$dir"/{dev,etc,log,spool/node1,spool/node2,state} /etc/slurm
+  mkdir -p "$dir"/{dev,etc,log,munge,spool/node1,spool/node2,state}
   for gpu in 0 1 2 3; do
-    [ -c "$dir/dev/nvidia$gpu" ] || mknod "$dir/dev/nvidia$gpu" c 1 3
+    # Not every container may make devices; a plain file is counted, jobs lack the variable then.
+    [ -e "$dir/dev/nvidia$gpu" ] || mknod "$dir/dev/nvidia$gpu" c 1 3 || touch "$dir/dev/nvidia$gpu"
   done
   echo "NodeName=node[1-2] Name=gpu File=$dir/dev/nvidia[0-3]" >"$dir/etc/gres.conf"
-  # AuthInfo: a requeued job waits for the old credential to expire, two minutes unless told
+  read -r controller first second <<<"$(free_ports 3)"
+  # cred_expire: a requeued job waits for the old credential to expire, two minutes unless told
   # otherwise. DefMemPerCPU: else a job without --mem fills a node. config_overrides: a node may
   # have more CPUs than the machine. MinJobAge: how long squeue remembers a job.
-  cat >"$dir/etc/slurm.conf" <<CONF
+  cat >"$SLURM_CONF" <<CONF
 ClusterName=loopback
 SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort=26817
+SlurmctldPort=$controller
 AuthType=auth/munge
-AuthInfo=cred_expire=5
+AuthInfo=cred_expire=5,socket=$dir/munge/socket
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation=$dir/state
@@ -51,13 +59,18 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf
 MinJobAge=3600
 KillWait=10
 GresTypes=gpu
-NodeName=node1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=27001 CPUs=32 RealMemory=256000 Gres=gpu:4
-NodeName=node2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=27002 CPUs=32 RealMemory=256000 Gres=gpu:4
+NodeName=node1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$first CPUs=32 RealMemory=256000 Gres=gpu:4
+NodeName=node2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$second CPUs=32 RealMemory=256000 Gres=gpu:4
 PartitionName=gpu Nodes=node[1-2] Default=YES MaxTime=1-0 State=UP
 CONF
-  # Where every client looks: the environment of a job need not carry SLURM_CONF.
-  ln -sfn "$dir/etc/slurm.conf" /etc/slurm/slurm.conf
-  ln -sfn "$dir/etc/gres.conf" /etc/slurm/gres.conf
+}
+
+start_munged() {  # one of our own, with a key of its own
+  (umask 077 && head -c 128 /dev/urandom >"$dir/munge/key")
+  # --force: it dislikes temporary folders that others may not enter.
+  munged --force --key-file="$dir/munge/key" --socket="$dir/munge/socket" \
+    --pid-file="$dir/state/munged.pid" --seed-file="$dir/munge/seed" \
+    --log-file="$dir/log/munged.log" 2>>"$dir/log/munged.log"
 }
 
 stop() {  # stop NAME: by its own process id, and wait until it is gone
@@ -70,20 +83,19 @@ stop() {  # stop NAME: by its own process id, and wait until it is gone
 }
 
 await_nodes() {
-  for _ in $(seq 150); do
+  for _ in $(seq 300); do
     [ "$(sinfo -h -N -t idle,alloc,mix -o %N 2>/dev/null | wc -l)" = 2 ] && return 0
     sleep 0.1
   done
-  echo "the nodes did not come up; see $dir/log" >&2
-  sinfo -N -l >&2
+  echo "the nodes did not come up:" >&2
+  tail -n 20 "$dir"/log/*.log >&2
   exit 1
 }
 
 case $action in
 up)
   configure
-  install -d -o munge -g munge -m 0755 /run/munge
-  munge -n >/dev/null 2>&1 || runuser -u munge -- /usr/sbin/munged
+  start_munged
   slurmctld
   for node in node1 node2; do slurmd -N $node; done
   await_nodes
@@ -91,11 +103,8 @@ up)
 stop-controller) stop slurmctld ;;
 start-controller) slurmctld ;;
 down)
-  scancel --user="$(id -un)" 2>/dev/null || true
-  for daemon in slurmd-node1 slurmd-node2 slurmctld; do stop $daemon; done
-  for link in slurm.conf gres.conf; do
-    [ "$(readlink /etc/slurm/$link)" = "$dir/etc/$link" ] && rm /etc/slurm/$link
-  done
+  timeout 20 scancel --user="$(id -un)" 2>/dev/null || true
+  for daemon in slurmd-node1 slurmd-node2 slurmctld munged; do stop $daemon; done
   ;;
 *)
   echo "no such action: $action" >&2

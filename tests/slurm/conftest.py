@@ -1,13 +1,16 @@
-"""A loopback Slurm, started for the tests and taken away after them."""
+"""A loopback Slurm, started for the tests and taken away after them.
+
+Time-outs are for a busy machine: a test takes seconds, and fails after minutes.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,9 +21,8 @@ from tests.slurm.project import SETTINGS
 from tests.workflow.conftest import Outcome, Project, make_project
 
 SCRIPT = Path(__file__).with_name("cluster.sh")
-BUILD_SECONDS = 240
-COMMAND = ("snakemake", "--profile", "slurm", "all", "--config", "suite=smoke")
-SUBMITTED = re.compile(r"(\S+): submitted as Slurm job (\d+)")
+EVENT_SECONDS = 240
+BUILD_SECONDS = 600
 
 
 def can_start() -> bool:
@@ -36,18 +38,23 @@ class Slurm:
         self.folder = folder
 
     def do(self, action: str) -> None:
-        subprocess.run([SCRIPT, action, self.folder], check=True, timeout=60)
+        subprocess.run([SCRIPT, action, self.folder], check=True, timeout=120)
 
     def run(self, *command: str) -> str:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
         return done.stdout
 
     def job_of(self, run: str) -> str:
         """Return the id of the live job of a run once it is at work."""
         return self.wait(lambda: self.run("squeue", "-h", "-t", "R", "-n", run, "-o", "%A").strip())
 
+    def clear(self) -> None:
+        """Cancel all jobs and wait until their processes are gone."""
+        self.run("scancel", "--me")
+        self.wait(lambda: not self.run("squeue", "-h", "--me"))
+
     @staticmethod
-    def wait(found: Callable[[], object], seconds: float = 90) -> str:
+    def wait(found: Callable[[], object], seconds: float = EVENT_SECONDS) -> str:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if value := found():
@@ -57,28 +64,31 @@ class Slurm:
 
 
 @pytest.fixture(scope="session")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    configuration = Path("/etc/slurm/slurm.conf")
-    if configuration.is_symlink() and configuration.exists():  # one that `cluster.sh up` started
-        yield Slurm(configuration.resolve().parents[1])
-        return
-    cluster = Slurm(tmp_path_factory.mktemp("slurm"))
-    cluster.do("up")
-    try:
-        yield cluster
-    finally:
-        cluster.do("down")
+def slurm() -> Iterator[Slurm]:
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # pytest's are too long for sockets
+    cluster = Slurm(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(folder / "etc" / "slurm.conf"))
+        try:
+            cluster.do("up")
+            yield cluster
+        finally:
+            cluster.do("down")
+            shutil.rmtree(folder)
 
 
 class Build:
     """`snakemake --profile slurm all --config suite=smoke` at work; ends under a time-out."""
 
-    def __init__(self, project: Project, **environment: str) -> None:
+    def __init__(
+        self, project: Project, *before: str, target: str = "all", **environment: str
+    ) -> None:
+        command = ("snakemake", "--profile", "slurm", target, "--config", "suite=smoke")
         self.project = project
         self.log = project.root / f"snakemake-{time.monotonic_ns()}.txt"
         with self.log.open("w") as file:
             self.process = subprocess.Popen(
-                COMMAND,
+                [*before, *command],
                 cwd=project.root,
                 env=project.environment(**environment),
                 stdin=subprocess.DEVNULL,
@@ -88,19 +98,36 @@ class Build:
             )
 
     def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text()
 
     def outcome(self, seconds: float = BUILD_SECONDS) -> Outcome:
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
-            pytest.fail(f"the build hangs:\n{self.log.read_text()}")
-        return Outcome(code, self.log.read_text())
+            pytest.fail(f"the build hangs:\n{self.text}")
+        return Outcome(code, self.text)
 
-    def submitted(self, run: str) -> list[str]:
-        return [job for name, job in SUBMITTED.findall(self.log.read_text()) if name == run]
+
+@pytest.fixture
+def start(slurm: Slurm) -> Iterator[Callable[..., Build]]:
+    """Start builds; whatever a test leaves of them and of their jobs ends with it."""
+    builds: list[Build] = []
+
+    def begin(project: Project, *before: str, **options: str) -> Build:
+        builds.append(Build(project, *before, **options))
+        return builds[-1]
+
+    yield begin
+    for build in builds:
+        build.kill()
+    slurm.clear()
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ TWO_PROCESSES = "table1: {backbone: smoke, "
 TWO_NODES = "p_sweep: {backbone: smoke, "
 
 
-def clone(repository: Path, target: Path) -> None:
-    """Clone, and change only what does not bear on results: who trains where."""
+def clone(repository: Path, target: Path, nodes: int = 2, steps: int = 30) -> None:
+    """Clone, and change who trains where; how long the p-sweep trains, too."""
     subprocess.run(["git", "clone", "--quiet", repository, target], check=True)
     (target / "workflow/profiles/slurm/local.yaml").write_text(SETTINGS)
     plan = target / "params.yaml"
@@ -21,7 +21,7 @@ def clone(repository: Path, target: Path) -> None:
     for old, new in (
         (CPUS_ONLY, CPUS_ONLY + "      execution: {device: cpu}\n"),
         (TWO_PROCESSES, TWO_PROCESSES + "gpus: 2, "),
-        (TWO_NODES, TWO_NODES + "gpus: 4, nodes: 2, "),
+        (TWO_NODES, TWO_NODES + f"gpus: 4, nodes: {nodes}, steps: {steps}, "),
     ):
         assert old in smoke, old
         smoke = smoke.replace(old, new, 1)

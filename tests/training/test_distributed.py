@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deeploop.errors import Interrupted, UserError
+from deeploop.errors import Interrupted
 from deeploop.training import launch
 from deeploop.training.checkpoint import sha256
 from deeploop.training.config import Execution
@@ -106,13 +106,3 @@ def test_two_processes_stop_at_one_step_and_resume_to_the_same_bytes(
     train_language_model(*arguments, lambda: False)
     for name in FILES:
         assert sha256(out / name) == sha256(two / "whole/out" / name)
-
-
-def test_processes_that_do_not_divide_the_batch(
-    tokens: Path, tmp_path: Path, params: Params
-) -> None:
-    with pytest.raises(UserError, match="3 processes do not divide the 4 rows of a batch"):
-        work, telemetry = tmp_path / "work", tmp_path / "telemetry.jsonl"
-        arguments = (params(), tokens, tmp_path / "out", work, {"processes": 3}, telemetry)
-        train_language_model(*arguments, lambda: False)
-    assert not (tmp_path / "work").exists()

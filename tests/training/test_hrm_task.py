@@ -103,6 +103,19 @@ def test_outputs_are_the_same_bytes_again(whole: Place, place: Place) -> None:
     assert rates and all(r["puzzles_per_second"] > 0 < r["flops_per_second"] for r in rates)
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+def test_kernels_sum_in_a_fixed_order_if_asked(place: Place, wanted: bool) -> None:
+    seen: list[bool] = []
+
+    def stop() -> bool:
+        seen.append(torch.are_deterministic_algorithms_enabled())
+        return False
+
+    place.train(params(steps=2), stop, deterministic=wanted)
+    assert seen == [wanted, wanted]
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
 @pytest.mark.parametrize("steps", [1, 4, 9])
 def test_a_stopped_run_resumes_to_the_same_bytes(whole: Place, place: Place, steps: int) -> None:
     asked = iter(range(1, 100))

@@ -154,7 +154,7 @@ def test_a_checkpoint_of_another_model_is_refused(snakemake: Project) -> None:
     outcome = snakemake.deeploop("run", "train_lm", "smoke-deeploop-r1-s0", "--suite", "smoke")
     (snakemake.root / "params.yaml").write_text(before)
     assert outcome.code == 2
-    assert "another configuration: model.loops is 3, not 1" in outcome.text
+    assert "another configuration: model.loops: 3, not 1" in outcome.text
 
 
 def test_a_run_starts_from_anothers_weights(snakemake: Project) -> None:

@@ -1,8 +1,8 @@
-"""HRM's predictions for all rows of a test split: sharded, resumable, without logits.
+"""A model's predictions for all rows of an ARC test split: sharded, resumable, without logits.
 
 Rows are cut into parts. Each process works on every n-th part and keeps a finished part in `work`;
 what is there when an interrupted run starts again is not computed anew. Of a row only its most
-likely tokens and its halting logit are kept, so memory does not grow with the rows in flight.
+likely tokens and one logit are kept, so memory does not grow with the rows in flight.
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from torch import Tensor
 
 from deeploop.arc.predictions import write_predictions
 from deeploop.arc.rows import ArcRows
-from deeploop.errors import BuildError, Interrupted, UserError
-from deeploop.nn.hrm import HRM
-from deeploop.nn.hrm_halting import Batch, think_fully
-from deeploop.nn.hrm_weights import OTHER_BUILD, load_model
+from deeploop.errors import BuildError, Interrupted
+from deeploop.evaluation.arc_models import ArcModel, Kind, open_arc_model
 from deeploop.progress import Progress
 from deeploop.training.config import Execution
-from deeploop.training.hrm_task import to_batch
-from deeploop.training.launch import launched, run_processes, work_off
+from deeploop.training.launch import in_processes, work_off
 from deeploop.training.puzzle_order import PuzzleRows
 from deeploop.training.world import World, joined
 
@@ -44,7 +41,7 @@ class Answers:
         self.tokens = np.empty((rows, tokens), np.uint8)
         """Most likely token of each cell."""
         self.halting = np.empty(rows, np.float32)
-        """Halting logits."""
+        """Logits of being right: HRM's of halting."""
 
     def take(self, start: int, tokens: Tensor, halting: Tensor) -> int:
         """Copy the answers to the rows from `start` on; return how many there was room for."""
@@ -54,7 +51,9 @@ class Answers:
         return count
 
 
+@in_processes
 def predict_arc(
+    kind: Kind,
     model_folder: Path,
     data_folder: Path,
     folder: Path,
@@ -66,9 +65,8 @@ def predict_arc(
 ) -> None:
     """Predict every row of the test split and write `predictions.parquet`.
 
-    With `execution.processes` above one, torchrun does it in as many processes of their own.
-
     Args:
+        kind: which training the model is of.
         model_folder: outputs of a training, or of `deeploop hrm import`.
         data_folder: outputs of `build_arc`.
         folder: where the predictions go.
@@ -86,16 +84,8 @@ def predict_arc(
     settings = dict(execution)
     batch_rows = int(settings.pop("batch_rows", 256))
     run = Execution.model_validate(settings)
-    if run.processes > 1 and not launched():
-        paths = {"model_folder": model_folder, "data_folder": data_folder, "folder": folder}
-        paths |= {"work": work, "telemetry": telemetry}
-        values = {"execution": dict(execution), "label": label}
-        run_processes("deeploop.evaluation.hrm_prediction", paths, values, run, work, stop)
-        return
     with joined(run) as world:
-        model = load_model(model_folder, world.device)
-        check_fit(model, data, model_folder)
-        model.compile_as(run.compile)
+        model = open_arc_model(kind, model_folder, data, world.device, run.compile)
         finished = predict_parts(model, data, work, world, batch_rows, telemetry, stop, label)
         unfinished = world.sum(torch.full((1,), float(not finished), device=world.device))
         if unfinished.item():
@@ -106,28 +96,8 @@ def predict_arc(
                 write_predictions(folder / PREDICTIONS_FILE, data, found.tokens, found.halting)
 
 
-def check_fit(model: HRM, data: ArcRows, source: Path) -> None:
-    """See that a model can read a data set's rows.
-
-    Raises:
-        UserError: naming what differs; for identifiers with what it may come from.
-    """
-    config = model.config
-    for name, ours, theirs in (
-        ("tokens a row", config.sequence_length, data.tokens),
-        ("token values", config.vocab_size, data.vocabulary),
-    ):
-        if ours != theirs:
-            raise UserError(f"{source}: the model has {ours:,} {name}, the data set {theirs:,}")
-    if config.puzzle_embedding_size and config.identifiers != data.identifiers:
-        raise UserError(
-            f"{source}: the model has {config.identifiers:,} puzzle identifiers, the data set "
-            f"{data.identifiers:,}: it was {OTHER_BUILD}"
-        )
-
-
 def predict_parts(
-    model: HRM,
+    model: ArcModel,
     data: ArcRows,
     work: Path,
     world: World,
@@ -154,7 +124,7 @@ def predict_parts(
         for start in missing:
             rows = _part(start, data)
             answers = Answers(len(rows), data.tokens)
-            for count in answered(model, data, rows, batch_rows, world.device, answers):
+            for count in answered(model, data, rows, batch_rows, answers):
                 progress.advance(count)
                 if stop():
                     told.touch()
@@ -173,11 +143,10 @@ def _write_rate(telemetry: Path, progress: Progress) -> None:
 
 
 def answered(
-    model: HRM,
+    model: ArcModel,
     data: PuzzleRows,
     rows: range,
     batch_rows: int,
-    device: torch.device,
     answers: Answers,
 ) -> Iterator[int]:
     """Answer `rows` into `answers`, a batch at a time, and yield how many each batch answered.
@@ -188,20 +157,12 @@ def answered(
     flying: tuple[int, Tensor, Tensor] | None = None
     for start in range(0, len(rows), batch_rows):
         chosen = np.arange(rows.start + start, rows.start + start + batch_rows)
-        batch = to_batch(data, chosen.clip(max=data.count - 1), device)
-        tokens, halting = answer(model, batch)
+        tokens, halting = model.answer(data.render(chosen.clip(max=data.count - 1)))
         if flying is not None:
             yield answers.take(*flying)
         flying = start, tokens, halting
     if flying is not None:
         yield answers.take(*flying)
-
-
-def answer(model: HRM, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the most likely tokens, uint8 [rows, tokens], and the halting logits, [rows]."""
-    with torch.inference_mode():
-        thought = think_fully(model, batch)
-        return thought.logits.argmax(-1).to(torch.uint8), thought.q_halt.float()
 
 
 def collected(data: ArcRows, work: Path) -> Answers:
