@@ -77,7 +77,7 @@ def fill(
 def _write(run: Run, folder: Path, steps: int) -> None:
     dice = random.Random(run.id)
     if run.stage == "train_lm":
-        stuck = run.draft.cell["p"] < 0.45 and "p_sweep" in run.draft.groups
+        stuck = run.draft.cell["alpha_p"] < 0.45 and "p_sweep" in run.draft.groups
         write_training(folder, FLOOR if stuck else 2.5 + 0.3 * dice.random(), length=steps)
     elif run.stage == "train_hrm":
         write_training(folder, 0.9 + 0.1 * dice.random(), length=steps)
