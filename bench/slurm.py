@@ -1,13 +1,14 @@
 """What building through Slurm costs beside plain sbatch of the same commands.
 
-    tests/slurm/cluster.sh up /tmp/cluster
+    tests/slurm/cluster.sh up /tmp/loopback && export SLURM_CONF=/tmp/loopback/etc/slurm.conf
     python bench/slurm.py --jobs 50
-    tests/slurm/cluster.sh down /tmp/cluster
+    tests/slurm/cluster.sh down /tmp/loopback
 
 One project, jobs that do nothing. Ours: `snakemake --profile slurm`. Plain: `sbatch` in a loop,
 waiting for all, of the command that each of our jobs runs in the end. The two alternate; each is
-a process of its own. Printed: seconds from 'input ready' (the build decided what to do) to 'job
-queued', of the last of them too, and the CPU seconds of the controller and of the jobs.
+a process of its own. Printed: seconds from 'input ready' (the command is typed) to 'job queued',
+of the first and the last, the CPU seconds of the controller a job, and those of a job that finds
+its result in the store, so has nothing to do.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def project_of(folder: Path, jobs: int) -> Project:
 
 
 def cpu_of_children() -> float:
+    """Return the CPU seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -85,6 +87,20 @@ def plain(project: Project, jobs: int) -> dict[str, float]:
     while subprocess.run(["squeue", "-h", "--me"], capture_output=True, check=True).stdout:
         time.sleep(1)
     return summary(names, started, time.time(), cpu_of_children() - before)
+
+
+def cpu_of_a_job(project: Project, module: str, *arguments: str) -> float:
+    """Return the median CPU seconds of what a job runs, its result being there already."""
+    environment = project.environment(
+        PYTHONPATH=str(project.root), DEEPLOOP_PLAN=plan_of(project), SLURM_JOB_ID="0"
+    )
+    command = [sys.executable, "-P", "-m", module, *arguments]
+    taken = []
+    for _ in range(5):
+        before = cpu_of_children()
+        subprocess.run(command, cwd=project.root, env=environment, capture_output=True, check=True)
+        taken.append(cpu_of_children() - before)
+    return statistics.median(taken)
 
 
 def plan_of(project: Project) -> str:
@@ -121,9 +137,16 @@ def main() -> None:
     for number in range(args.rounds):
         folder = args.folder / str(number)
         project = project_of(folder / "ours", args.jobs)
-        found["snakemake --profile slurm"].append(ours(project))
+        run = ("train", "r0", "--suite", "bench")
+        row = ours(project)
+        row["job's own CPU, s"] = cpu_of_a_job(
+            project, "deeploop.cluster.job", *run, "--partial", str(project.root)
+        )
+        found["snakemake --profile slurm"].append(row)
         shutil.rmtree(project.root / "store" / "train")
-        found["sbatch"].append(plain(project, args.jobs))
+        row = plain(project, args.jobs)
+        row["job's own CPU, s"] = cpu_of_a_job(project, "deeploop", "run", *run, "--planned")
+        found["sbatch"].append(row)
     for key in found["sbatch"][0]:
         middle = {who: statistics.median(r[key] for r in rows) for who, rows in found.items()}
         print(f"{key:<28}" + "  ".join(f"{who} {value:8.2f}" for who, value in middle.items()))

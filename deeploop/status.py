@@ -76,15 +76,25 @@ def _state(resolver: Resolver, run: Run, code: CodeDigests, queue: list[QueuedJo
     entry = Entry(store_root(resolver.root), run.stage, resolver.keys[run])
     job = live_job(comment_of(entry.folder), queue)
     notes = (*_progress(resolver.root, run), *_attempts(_history(resolver.root, run)))
-    if holder := holder_of(entry.lock):
-        where = f"{job.nodes}, Slurm job {job.id}" if job else holder
-        return State(run.stage, run.name, "running", (where, *notes))
-    if job:
-        return State(run.stage, run.name, "queued", (f"Slurm job {job.id}: {job.reason}", *notes))
+    if work := _work(job, holder_of(entry.lock)):
+        name, where = work
+        return State(run.stage, run.name, name, (where, *notes))
     if entry.partial.is_dir():
         return State(run.stage, run.name, "interrupted", notes)
     name = "stale" if was_built(resolver.root, run) else "missing"
     return State(run.stage, run.name, name, (*why, *notes))
+
+
+def _work(job: QueuedJob | None, holder: str | None) -> tuple[str, str] | None:
+    """Return `running` and where, or `queued` and why; None when nobody is at the run."""
+    if job and job.nodes:
+        return "running", f"{job.nodes}, Slurm job {job.id}"
+    if holder:
+        return "running", holder
+    if job:
+        reason = "" if job.reason == "None" else f": {job.reason}"  # Slurm has not looked at it
+        return "queued", f"Slurm job {job.id}{reason}"
+    return None
 
 
 def _attempts(history: History) -> Iterator[str]:

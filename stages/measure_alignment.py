@@ -127,7 +127,12 @@ def _draft(section: MeasureAlignmentSection, stage: Trained, training: Draft) ->
             "measurement": resolved(section.measurement),
         },
         inputs=((stage, training.name), data),
-        resources=Resources(gpus=section.gpus, gpu_hours=section.gpu_hours),
+        resources=Resources(
+            gpus=section.gpus,
+            gpu_hours=section.gpu_hours,
+            memory_gb=32 if section.gpus else 4,
+            minutes=max(30, round(90 * section.gpu_hours / max(section.gpus, 1))),
+        ),
         execution=resolved(section.execution),
         version=section.version,
         groups=("alignment",),

@@ -1,11 +1,33 @@
-"""How long a plan takes on a number of GPUs: its jobs, laid out as a scheduler would."""
+"""What a plan's jobs ask for, and how long they take on a number of GPUs."""
 
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Collection
 
 from deeploop.plan import Run
+
+
+def kinds(runs: Collection[Run]) -> list[str]:
+    """Return a line for each kind of job: how many, and what each asks for.
+
+    The time is what is asked for as long as the cluster's `max_minutes` allows it.
+    """
+    minutes: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for run in runs:
+        needs = run.resources
+        gpus = f"{needs.gpus} GPU{'s' * (needs.gpus > 1)}, " if needs.gpus else ""
+        nodes = f"on {needs.nodes} nodes, each " if needs.nodes > 1 else ""
+        cpus = f"{needs.cpus} CPU{'s' * (needs.cpus > 1)}"
+        ask = f"{gpus}{nodes}{cpus}, {needs.memory_gb:g} GB"
+        minutes[run.stage, ask].append(needs.minutes)
+    lines = []
+    for (stage, ask), asked in minutes.items():
+        least, most = (f"{value / 60:.1f}" for value in (min(asked), max(asked)))
+        time = most if least == most else f"{least} to {most}"
+        lines.append(f"{stage}: {len(asked)} of {ask}, limit {time} h")
+    return lines
 
 
 def wall_hours(runs: Collection[Run], gpus: int) -> float | None:

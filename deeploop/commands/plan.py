@@ -136,18 +136,21 @@ def as_text(plan: Plan, gpus: Sequence[int] = ()) -> str:
 
 def _jobs(plan: Plan, gpus: Sequence[int]) -> list[str]:
     """Return what a cluster is asked for: jobs, wall-clock, disk."""
-    from deeploop.cluster.schedule import wall_hours
+    from deeploop.cluster.schedule import kinds, wall_hours
 
-    local = [run for run in plan if run.declaration.local]
-    lines = [f"on Slurm: {len(plan) - len(local)} jobs; {len(local)} runs where Snakemake runs"]
+    runs = [run for run in plan if not run.declaration.local]
+    lines = [f"on Slurm: {len(runs)} jobs; {len(plan) - len(runs)} runs where Snakemake runs"]
+    lines += [f"  {kind}" for kind in kinds(runs)]
     if any(run.resources.gpus for run in plan):
-        for number in gpus:
-            hours = wall_hours(list(plan), number)
-            days = "a job asks for more" if hours is None else f"{hours / 24:,.1f} days"
-            lines.append(f"  on {number} GPUs: {days}")
-        lines.append("  (jobs with GPUs, by their estimates; without waiting in the queue)")
+        hours = {number: wall_hours(list(plan), number) for number in gpus}
+        lines += [
+            f"  on {number} GPUs: " + (f"{h / 24:,.1f} days" if h else "a job asks for more")
+            for number, h in hours.items()
+        ]
+        lines.append("  (by the estimates of jobs with GPUs; without waiting in the queue)")
     if disk := sum(training_bytes(run) for run in plan):
-        lines.append(f"  weights and checkpoints of all trainings: up to {disk / 1e9:,.0f} GB")
+        size = f"{disk / 1e9:,.0f} GB" if disk > 1e9 else f"{disk / 1e6:,.1f} MB"
+        lines.append(f"  language models on disk, weights and checkpoints: up to {size}")
     return lines
 
 

@@ -180,6 +180,8 @@ def _environment(run: Execution) -> dict[str, str]:
         "PYTHONPATH": f"{code}{os.pathsep}{inherited}" if inherited else code,
         "PYTHONSAFEPATH": "1",
         "OMP_NUM_THREADS": str(run.threads),
+        # DDP warns of what `Trainer` needs, once a process.
+        "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),
     }
 
 

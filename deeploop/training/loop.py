@@ -71,7 +71,12 @@ class Trainer:
         self._resume()
         if self.world.size > 1:
             self.model = DistributedDataParallel(
-                self.task.module, forward_sync_buffers=False, gradient_as_bucket_view=True
+                self.task.module,
+                forward_sync_buffers=False,
+                gradient_as_bucket_view=True,
+                # Else DDP packs gradients anew after its first step, in a resumed run a later one,
+                # and where a gradient lies decides in which order processes are summed.
+                find_unused_parameters=True,
             )
         with self.world.together():
             reported = Telemetry(

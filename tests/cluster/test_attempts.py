@@ -30,7 +30,7 @@ def test_a_job_that_could_not_say_how_it_ended_says_nothing(tmp_path: Path) -> N
     past.append("ended", "7", code=2, said="batch is odd")
     assert past.ending_of("7")["code"] == 2
     assert past.last_error() == "batch is odd"
-    past.append("ended", "7", code=0, said="done")
+    past.append("ended", "7", code=75, said="saved; the same command resumes")
     assert past.last_error() == ""
 
 

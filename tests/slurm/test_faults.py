@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +20,15 @@ pytestmark = [
 ]
 Start = Callable[..., Build]
 TRAIN = "train/a"
-SLOW = {"TOY_STEP_SECONDS": "0.5"}
+
+
+@pytest.fixture
+def hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that holds the training after its first step until it is removed."""
+    file = tmp_path / "hold"
+    file.touch()
+    monkeypatch.setenv("TOY_HOLD", str(file))
+    return file
 
 
 def started(project: Project) -> list[dict]:
@@ -55,70 +62,72 @@ def test_the_literal_command_builds_the_report(
     assert (again.code, again.jobs) == (0, set()), again.text
 
 
-def test_scancel(toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]) -> None:
-    build = start(toy, **SLOW)
-    job = at_work(toy, slurm)
-    status = toy.deeploop("status", "--suite", "smoke").text
-    node = started(toy)[0]["node"]
-    assert re.search(rf"{TRAIN} +running +{node}, Slurm job {job}; attempt 1", status), status
-    slurm.run("scancel", job)
-    assert_built(build, undisturbed)
-    assert len(started(toy)) == 2
-    assert first_steps(toy)[-1] > 0  # it resumed
-    logs = list((toy.root / "logs/smoke/train").glob("a.job-*.log"))
-    assert len(logs) == 2  # one an attempt
-
-
-def test_requeue_spends_no_retry(
-    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+def test_requeue_then_scancel(
+    toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
 ) -> None:
-    build = start(toy, **SLOW)
+    build = start(toy)
     job = at_work(toy, slurm)
     slurm.run("scontrol", "requeue", job)
+    slurm.wait(lambda: len(first_steps(toy)) == 2)
+    node = started(toy)[1]["node"]
+    status = toy.deeploop("status", "--suite", "smoke").text
+    assert re.search(rf"{TRAIN} +running +{node}, Slurm job {job}; attempt 2", status), status
+    assert "Trying to restart" not in build.text  # no retry was spent
+    slurm.run("scancel", job)
+    hold.unlink()
     text = assert_built(build, undisturbed)
-    assert {record["job"] for record in started(toy)} == {job}
-    assert len(started(toy)) == 2
-    assert "Trying to restart" not in text
+    assert text.count("Trying to restart") == 1
+    jobs = [record["job"] for record in started(toy)]
+    assert jobs[:2] == [job, job] and len(jobs) == 3 and jobs[2] != job
+    assert 0 < first_steps(toy)[1] < first_steps(toy)[2]  # it resumed
+    logs = list((toy.root / "logs/smoke/train").glob("a.job-*.log"))
+    assert len(logs) == 3  # one an attempt
 
 
+@pytest.mark.slow
 def test_a_node_goes_down(
-    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+    toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
 ) -> None:
-    build = start(toy, **SLOW)
+    build = start(toy)
     at_work(toy, slurm)
     node = started(toy)[0]["node"]
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    hold.unlink()
     assert_built(build, undisturbed)  # the node comes back by itself: its slurmd still answers
     assert len(started(toy)) == 2
 
 
+@pytest.mark.slow
 def test_the_controller_is_away_for_a_while(
-    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+    toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
 ) -> None:
-    build = start(toy, **SLOW)
+    build = start(toy)
     at_work(toy, slurm)
     try:
         slurm.do("stop-controller")
-        time.sleep(15)
+        slurm.wait(lambda: "Slurm does not answer" in build.text)
     finally:
         slurm.do("start-controller")
+    hold.unlink()
     text = assert_built(build, undisturbed)
-    assert "Slurm does not answer" in text and "Slurm answers again" in text
+    assert "Slurm answers again" in text
     assert len(started(toy)) == 1
 
 
 def test_snakemake_is_killed_and_started_again(
-    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+    toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
 ) -> None:
-    killed = start(toy, **SLOW)
+    killed = start(toy)
     job = at_work(toy, slurm)
     killed.kill()
-    build = start(toy, **SLOW)
-    text = assert_built(build, undisturbed)
-    assert f"{TRAIN}: Slurm job {job} (running) computes it" in text
+    build = start(toy)
+    slurm.wait(lambda: f"{TRAIN}: Slurm job {job} (running) computes it" in build.text)
+    hold.unlink()
+    assert_built(build, undisturbed)
     assert len(started(toy)) == 1
 
 
+@pytest.mark.slow
 def test_sbatch_fails_for_a_while(
     toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str], tmp_path: Path
 ) -> None:
@@ -142,13 +151,13 @@ def test_sbatch_fails_for_a_while(
 
 @pytest.mark.slow
 def test_a_second_build_waits(
-    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+    toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
 ) -> None:
-    first = start(toy, **SLOW)
+    first = start(toy)
     at_work(toy, slurm)
     second = start(toy)
     slurm.wait(lambda: "is building here; waiting" in second.text)
-    assert first.process.poll() is None
+    hold.unlink()
     assert_built(first, undisturbed)
     assert (second.outcome().code, second.outcome().jobs) == (0, set())
     assert len(started(toy)) == 1
@@ -156,23 +165,25 @@ def test_a_second_build_waits(
 
 @pytest.mark.slow
 def test_builds_on_another_host(
-    toy: Project, slurm: Slurm, start: Start, undisturbed: dict[str, str]
+    toy: Project, slurm: Slurm, start: Start, hold: Path, undisturbed: dict[str, str]
 ) -> None:
     """In a file system whose kernel locks end at the host, so that the build lock is free there."""
     host = ("unshare", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh")
     if subprocess.run([*host, "true"], check=False).returncode:
         pytest.skip("this container may not have another host name")
-    first = start(toy, **SLOW)
+    first = start(toy)
     job = at_work(toy, slurm)
     (toy.root / "results/.build.lock").unlink()
     manifest = "results/smoke/train/a/manifest.json"
     alone = toy.run(*host, "snakemake", "-c1", manifest, "--config", "suite=smoke")
     assert alone.code == 1
-    assert re.search(rf"{TRAIN} is being computed by .*Slurm job {job} since", alone.text)
+    said = rf"{TRAIN} is being computed by .*Slurm job {job} since"
+    assert re.search(said, alone.text), alone.text
     second = start(toy, *host)
+    slurm.wait(lambda: f"{TRAIN}: Slurm job {job} (running) computes it" in second.text)
+    hold.unlink()
     assert_built(first, undisturbed)
-    text = assert_built(second, undisturbed)
-    assert f"{TRAIN}: Slurm job {job} (running) computes it" in text
+    assert_built(second, undisturbed)
     assert len(started(toy)) == 1
 
 
