@@ -1,9 +1,10 @@
 # make demo    set everything up and rebuild a small paper, end to end, in minutes
 # make test    the tests
 # make test-slow   minutes of CPU more: ARC data sets at full size
+# make slurm-test  builds and faults on a real two-node Slurm on this machine (root, Debian)
 # make kill-test   kills each engine fifty times at random moments
 # make check   lint, format, types
-.PHONY: demo test test-slow kill-test golden-keys check format clean
+.PHONY: demo test test-slow slurm-test kill-test golden-keys check format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -23,6 +24,9 @@ test: $(INSTALLED)
 
 test-slow: $(INSTALLED)
 	python -m pytest -m slow
+
+slurm-test: $(INSTALLED)
+	python -m pytest tests/slurm -m "slow or not slow"
 
 kill-test: $(INSTALLED)
 	DEEPLOOP_TEST_KILLS=50 python -m pytest tests/workflow/test_accidents.py -k killed_at_random

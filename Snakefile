@@ -7,6 +7,7 @@ target of its own (`snakemake -c all table1`). What is stale is decided by `deep
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/stages.smk"
+include: "workflow/rules/report.smk"
 
 
 localrules:

@@ -153,7 +153,7 @@ def our_step(options: argparse.Namespace) -> Callable[[], Any]:
     from deeploop.training.world import World
 
     device = torch.device(options.device)
-    keep_freed_memory()  # as `train_hrm` does
+    keep_freed_memory()  # as a training does
     model = HRM(arc_config(options))
     initialise(model, 0)
     model.to(device)

@@ -64,7 +64,9 @@ def ours(cell: GPTConfig) -> Callable[[], object]:
     execution = Execution(device="cpu")
     with joined(execution) as world:
         task = LanguageModelTask(cell, training, folder, world, execution)
-        return Trainer(task, world, execution, folder).update
+        trainer = Trainer(task, world, execution, folder)
+    batches = trainer.batches()
+    return lambda: trainer.update(batches)
 
 
 def plain(cell: GPTConfig) -> Callable[[], object]:

@@ -12,17 +12,22 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
+from deeploop.cluster.attempts import History
+from deeploop.cluster.job import environment_of, script_of
+from deeploop.cluster.request import require_possible
+from deeploop.cluster.settings import Cluster, read_cluster
 from deeploop.code import CodeDigests
 from deeploop.document import read_document
 from deeploop.errors import EXIT_FAILURE, EXIT_USER_ERROR, BuildError, UserError
 from deeploop.frozen import FrozenPlan, code_path, freeze_code, freeze_plan, write_specs
 from deeploop.guard import announce, require_confirmation
 from deeploop.locks import hold_build_lock
-from deeploop.plan import Plan, Run, load_plan
-from deeploop.project import PLAN_FILE
+from deeploop.plan import Plan, Run, load_plan, public_version
+from deeploop.project import PLAN_FILE, store_root
 from deeploop.remote import fetcher
 from deeploop.resolve import Resolver, closure
 from deeploop.stage import Stage
+from deeploop.store import Entry, key_of, published
 
 T = TypeVar("T")
 
@@ -33,13 +38,18 @@ class Build:
     Args:
         workflow: Snakemake's object of that name.
         suite: the suite; the default of params.yaml when absent.
+        on_slurm: called before anything is submitted, when Slurm is what the build runs on.
     """
 
-    def __init__(self, workflow: Any, suite: str | None) -> None:
+    def __init__(
+        self, workflow: Any, suite: str | None, on_slurm: Callable[[Any, Build], None]
+    ) -> None:
         self._workflow = workflow
+        self._on_slurm = on_slurm
         self._root = Path(workflow.basedir)
         self._plan: Plan | None = None
         self._resolver: Resolver | None = None
+        self.cluster = Cluster()
         self._lock: IO[str] | None = None  # held as long as this object, so as Snakemake, lives
         if workflow.is_main_process:
             self._plan = _or_exit(lambda: load_plan(self._root, suite))
@@ -83,8 +93,43 @@ class Build:
         wanted = closure(_wanted(list(plan), workflow.dag_settings.targets))
         hours = announce(resolver, set(wanted))
         if building:
+            self._prepare_cluster(resolver, wanted)
             require_confirmation(resolver, hours)
         return resolver
+
+    def _prepare_cluster(self, resolver: Resolver, wanted: Collection[Run]) -> None:
+        """On Slurm, make sure that it can run what is planned, and that jobs will be ours."""
+        if self._workflow.executor_plugin.name != "slurm":
+            return
+        self.cluster = read_cluster(self._root)
+        runs = [run for run in wanted if not resolver.is_current(run) and not run.declaration.local]
+        require_possible(runs, self.cluster)
+        self._on_slurm(self._workflow, self)
+
+    def entry(self, run: Run) -> Entry:
+        """Return where in the store a run that must compute, with its inputs built, will be."""
+        resolver = self._resolver
+        assert resolver is not None
+        outputs = [published(self._root, up) for up in run.inputs]
+        known = [found[1] for found in outputs if found is not None]
+        if len(known) < len(outputs):
+            raise BuildError(f"{run.id}: an input is not built")
+        return Entry(store_root(self._root), run.stage, key_of(run.spec, known))
+
+    def job_script(self, run: Run) -> str:
+        """Return the batch script of a run's Slurm job."""
+        libraries = {name for stage in self.stages for name in stage.libraries}
+        environment = environment_of(
+            os.environ["DEEPLOOP_PLAN"],
+            Path(os.environ["DEEPLOOP_CODE"]),
+            {name: public_version(name) for name in libraries},
+            self.cluster.attempts_without_progress,
+        )
+        return script_of(run, self.entry(run), self.cluster, environment)
+
+    def history(self, run: Run) -> History:
+        """Return the history of a run's Slurm jobs."""
+        return History(self._root, run.suite, run.stage, run.name)
 
     def _freeze(self, plan: Plan) -> None:
         """Keep what was planned for the jobs; refuse when it was edited since it was read."""

@@ -75,7 +75,8 @@ def main(arguments: list[str] | None = None) -> int:
     except PermissionError as error:
         return _say(f"cannot write {error.filename}: {error.strerror}", EXIT_FAILURE)
     except OSError as error:
-        return _say(f"{error.filename or ''}: {error.strerror}".lstrip(": "), EXIT_FAILURE)
+        said = f"{error.filename or ''}: {error.strerror or error}"
+        return _say(said.lstrip(": "), EXIT_FAILURE)
     return code
 
 

@@ -41,7 +41,21 @@ def dvc_yaml(plan: Plan) -> str:
     }
     for run in plan:
         stages[stage_name(run)] = _stage(run)
-    return HEADER + yaml.safe_dump({"stages": stages}, sort_keys=False, width=120)
+    document = {"stages": stages, **_views(plan)}
+    return HEADER + yaml.safe_dump(document, sort_keys=False, width=120)
+
+
+def _views(plan: Plan) -> dict[str, Any]:
+    """Return what `dvc params`, `metrics` and `plots` show: small files beside the pages."""
+    metrics, plots = [], []
+    for run in plan:
+        folder = run.declaration.exports.format(suite=plan.suite)
+        metrics += [f"{folder}/{name}" for name in run.draft.metrics]
+        for plot in run.draft.plots:
+            y = {f"{folder}/{plot.file}": list(plot.y)}
+            plots.append({plot.name: {"x": plot.x, "y": y, "y_label": plot.y_label}})
+    views = {"params": ["params.yaml"] if metrics else [], "metrics": metrics, "plots": plots}
+    return {name: value for name, value in views.items() if value}
 
 
 def _stage(run: Run) -> dict[str, Any]:

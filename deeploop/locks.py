@@ -157,6 +157,8 @@ def _is_alive(holder: Any, path: Path) -> bool:
     try:
         if holder["host"] == socket.gethostname():
             return bool(_start_of(holder["process"]) == holder["started"])
+        if holder["slurm_job"] and holder["slurm_job"] == os.environ.get("SLURM_JOB_ID"):
+            return False  # an earlier attempt of this very job: Slurm has ended it
         return _shared_clock(path.parent) - path.stat().st_mtime < DEAD_AFTER_SECONDS
     except (TypeError, KeyError, OSError):
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from deeploop.code import CACHE, CodeDigests
 from deeploop.document import line_of, read_document
-from deeploop.errors import UserError
+from deeploop.errors import UserError, nearest
 from deeploop.fileio import DigestCache, dump_json, sha256_file, sha256_text
 from deeploop.nn.config import Backbone
 from deeploop.project import PLAN_FILE, code_root, load_registry, stages_home
@@ -146,14 +145,6 @@ class Plan:
         self._runs[run.stage, run.name] = run
         for name in (run.name, *run.aliases):
             self._names[run.stage, name] = run
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Return a hint: the nearest known word, or all of them when they are few."""
-    close = difflib.get_close_matches(str(word), [str(k) for k in known], n=1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
-    return f"; there is {', '.join(map(str, known))}" if 0 < len(known) <= 8 else ""
 
 
 def load_plan(root: Path, suite: str | None = None, code: Path | None = None) -> Plan:

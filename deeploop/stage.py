@@ -72,6 +72,29 @@ class Resources:
         """Memory in the unit that clusters count in."""
         return round(1024 * self.memory_gb)
 
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs on each node."""
+        return -(-self.gpus // self.nodes)
+
+    @property
+    def gres(self) -> str:
+        """GPUs of a node as Slurm names them, '' for none."""
+        return f"gpu:{self.gpus_per_node}" if self.gpus else ""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A curve that `dvc plots show` draws from a table among a run's exported files."""
+
+    name: str
+    file: str
+    """CSV, relative to the stage's `exports`."""
+    x: str
+    y: tuple[str, ...]
+    """Columns."""
+    y_label: str
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -94,6 +117,9 @@ class Draft:
     """What the run is for (`table1`, `p_sweep`): tables pick their rows by it."""
     cell: Mapping[str, Any] = field(default_factory=dict)
     """Where the run stands in a table: backbone, scaling, loops, seed."""
+    metrics: tuple[str, ...] = ()
+    """JSON files among the exported ones that `dvc metrics` shows. Like plots, a view only."""
+    plots: tuple[Plot, ...] = ()
 
 
 class Planned(Protocol):

@@ -9,7 +9,8 @@ params.yaml declares a rule and no file names:
         files: ["sample/100BT/*.parquet"]
         max_tokens: 50e9
 
-A run's outputs are the files, under their paths in the data set, and `files.json`: their list with
+In the place of `files`, `configuration: sample-100BT` takes what the data set's card names so. A
+run's outputs are the files, under their paths in the data set, and `files.json`: their list with
 sizes and sha256, in the order in which they are read. `tokenize` reads them as
 `source: {kind: fetched, run: fineweb_edu_50bt}`.
 """

@@ -19,13 +19,11 @@ def expand(section: PSweepSection, plan: Planned) -> Iterator[Draft]:
 
 def run(job: Job) -> None:
     """Write `p_sweep.{json,csv,md,tex}` and the figures."""
+    from deeploop.reporting import make
     from deeploop.reporting.artifacts import write_exhibit
-    from deeploop.reporting.p_sweep_figure import draw
-    from deeploop.reporting.p_sweep_table import exhibit, sweep
     from deeploop.reporting.runs import placed_runs
 
-    found = sweep(placed_runs(job))
-    write_exhibit(exhibit(found, draw(found, job.folder)), job.folder)
+    write_exhibit(make.p_sweep(placed_runs(job), job.folder), job.folder)
 
 
 STAGE = Stage(

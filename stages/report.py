@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from deeploop.reporting.drafts import PUBLISHED_FILE, RUN, rows
-from deeploop.stage import Draft, Job, Planned, Section, Stage
-
-EXHIBITS = ("table1", "p_sweep", "table2", "table4", "table3")
-"""The stages whose tables and figures the report shows, in its order."""
+from deeploop.reporting.drafts import EXHIBITS, PUBLISHED_FILE, RUN, rows
+from deeploop.reporting.names import slug
+from deeploop.stage import Draft, Job, Planned, Plot, Section, Stage
 
 TRAININGS = ("train_lm", "train_hrm")
 """The stages whose runs' curves follow."""
@@ -38,20 +36,42 @@ def expand(section: ReportSection, plan: Planned) -> Iterator[Draft]:
             ],
         }
         inputs = (*tables, *((stage, draft.name) for stage, draft in trainings))
-        yield Draft(name=RUN, params=params, inputs=inputs)
+        yield Draft(
+            name=RUN,
+            params=params,
+            inputs=inputs,
+            metrics=("tables/metrics.json",),
+            plots=tuple(_plots(plan)),
+        )
+
+
+def _plots(plan: Planned) -> Iterator[Plot]:
+    """Yield the curves that DVC shows: loss against R for each backbone, and against p."""
+    nats = "validation loss (nats per token)"
+    trained = plan.of("train_lm", group="table1") if plan.of("table1") else []
+    for backbone in dict.fromkeys(str(draft.cell["backbone"]) for draft in trained):
+        name = f"loss-{slug(backbone)}"
+        of = [draft for draft in trained if draft.cell["backbone"] == backbone]
+        rules = tuple(dict.fromkeys(str(draft.cell["scaling"]) for draft in of))
+        yield Plot(name, f"tables/{name}.csv", "loops", rules, nats)
+    if plan.of("p_sweep"):
+        yield Plot("p_sweep", "tables/p_sweep.csv", "p", ("trained_mean", "published"), nats)
 
 
 def run(job: Job) -> None:
     """Write `index.html`, `report.md`, `tables/` and `figures/`."""
-    from deeploop.reporting import curves
-    from deeploop.reporting.pages import Source, build
+    from deeploop.reporting import curves, rule_table
+    from deeploop.reporting.pages import Page, Source, build
     from deeploop.reporting.runs import placed_runs
+    from deeploop.reporting.statement import statement
 
     sources = [Source(name, job.input(name).folder) for name in job.params["exhibits"]]
     if runs := placed_runs(job):
-        curves.build(runs, job.work)
-        sources.append(Source(curves.NAME, job.work))
-    build(sources, job.params["title"], job.params["suite"], job.folder)
+        sources.append(Source(curves.NAME, curves.build(runs, job.work / curves.NAME)))
+    sources.insert(0, Source(rule_table.NAME, rule_table.build(job.work / rule_table.NAME)))
+    suite = job.params["suite"]
+    page = Page(title=job.params["title"], suite=suite, statement=statement(suite))
+    build(sources, page, job.folder)
 
 
 STAGE = Stage(

@@ -26,12 +26,11 @@ def expand(section: Table1Section, plan: Planned) -> Iterator[Draft]:
 def run(job: Job) -> None:
     """Write `table1.{json,csv,md,tex}` and the figures."""
     from deeploop.reporting.artifacts import write_exhibit
-    from deeploop.reporting.loss_figure import draw
-    from deeploop.reporting.loss_table import exhibit, loss_table
+    from deeploop.reporting.make import losses
     from deeploop.reporting.runs import placed_runs
 
-    table = loss_table(placed_runs(job), job.params["published_backbone"])
-    write_exhibit(exhibit(table, draw(table, job.folder)), job.folder)
+    table = losses(placed_runs(job), job.params["published_backbone"], job.folder)
+    write_exhibit(table, job.folder)
 
 
 STAGE = Stage(

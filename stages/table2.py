@@ -26,13 +26,11 @@ def expand(section: Table2Section, plan: Planned) -> Iterator[Draft]:
 def run(job: Job) -> None:
     """Write `table2.{json,csv,md,tex}` and the figures."""
     from deeploop.reporting.artifacts import write_exhibit
-    from deeploop.reporting.downstream_figure import draw
-    from deeploop.reporting.downstream_table import downstream_table, exhibit
+    from deeploop.reporting.make import downstream
     from deeploop.reporting.runs import placed_runs
 
-    table = downstream_table(placed_runs(job), job.params["published_backbone"])
-    drawings = draw("table2", table, job.folder)
-    write_exhibit(exhibit("table2", table, drawings), job.folder)
+    beside = job.params["published_backbone"]
+    write_exhibit(downstream("table2", placed_runs(job), beside, job.folder), job.folder)
 
 
 STAGE = Stage(

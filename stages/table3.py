@@ -20,12 +20,10 @@ def expand(section: Table3Section, plan: Planned) -> Iterator[Draft]:
 def run(job: Job) -> None:
     """Write `table3.{json,csv,md,tex}` and the voting ladder."""
     from deeploop.reporting.artifacts import write_exhibit
+    from deeploop.reporting.make import votes
     from deeploop.reporting.runs import placed_runs
-    from deeploop.reporting.votes_figure import draw
-    from deeploop.reporting.votes_table import exhibit, votes_table
 
-    table = votes_table(placed_runs(job))
-    write_exhibit(exhibit(table, draw(table, job.folder)), job.folder)
+    write_exhibit(votes(placed_runs(job), job.folder), job.folder)
 
 
 STAGE = Stage(

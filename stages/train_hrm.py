@@ -20,9 +20,8 @@ from typing import Any, Literal
 
 from pydantic import Field, create_model, model_validator
 
-from deeploop.errors import UserError
+from deeploop.errors import UserError, nearest
 from deeploop.nn.hrm_config import HRMArchitecture, HRMScaling
-from deeploop.plan import nearest
 from deeploop.scaling import RULES
 from deeploop.stage import Draft, Job, Planned, Resources, Section, Stage, StageSection, resolved
 from deeploop.training.config import Execution, rows_each

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from deeploop.errors import UserError
+from deeploop.errors import UserError, nearest
 from deeploop.nn.config import Backbone, GPTConfig, Scaling
-from deeploop.plan import nearest
 from deeploop.stage import (
     Draft,
     Job,
@@ -67,6 +66,8 @@ class Settings(Section):
     """Steps whose weights are kept, for the alignment stage."""
     gpu_hours: float | None = Field(default=None, gt=0)
     """Estimate for each run of the group, where the backbone's cost table does not hold."""
+    gpus: int | None = Field(default=None, ge=0)
+    nodes: int | None = Field(default=None, ge=1)
 
 
 class Group(Settings):
@@ -196,6 +197,7 @@ def _draft(
         scaling=Scaling(alpha_exponent=alpha_p, beta_exponent=beta_p),
     )
     training = _training(section, group, override, plan, seed)
+    cost = _cost(section, group, backbone)
     params: dict[str, Any] = {"model": resolved(model), "training": resolved(training)}
     inputs = [("tokenize", _setting(section, group, "corpus", purpose))]
     cell = _cell(backbone, alpha_p, beta_p, loops, seed)
@@ -211,8 +213,8 @@ def _draft(
         params=params,
         inputs=tuple(inputs),
         files=files,
-        resources=_resources(section, group, backbone, loops),
-        execution=_execution(section, backbone, loops, training),
+        resources=_resources(group, cost, loops),
+        execution=_execution(section, cost, loops, training),
         version=section.version + override.version - 1,
         groups=(purpose,),
         cell=cell,
@@ -262,8 +264,14 @@ def _cell(backbone: str, alpha_p: float, beta_p: float, loops: int, seed: int) -
     }
 
 
-def _resources(section: TrainLMSection, group: Group, backbone: str, loops: int) -> Resources:
+def _cost(section: TrainLMSection, group: Group, backbone: str) -> Cost:
+    """Return what a run of the group asks for: its backbone's cost, but for what it says itself."""
     cost = section.costs.get(backbone, Cost())
+    own = {key: value for key in ("gpus", "nodes") if (value := getattr(group, key)) is not None}
+    return cost.model_copy(update=own)
+
+
+def _resources(group: Group, cost: Cost, loops: int) -> Resources:
     hours = group.gpu_hours or cost.gpu_hours.get(loops, 0.0)
     wall_minutes = 60 * hours / max(cost.gpus, 1)
     return Resources(
@@ -278,10 +286,9 @@ def _resources(section: TrainLMSection, group: Group, backbone: str, loops: int)
 
 
 def _execution(
-    section: TrainLMSection, backbone: str, loops: int, training: Training
+    section: TrainLMSection, cost: Cost, loops: int, training: Training
 ) -> Mapping[str, Any]:
     execution = resolved(section.execution)
-    cost = section.costs.get(backbone, Cost())
     if cost.gpus:
         execution |= {"processes": cost.gpus, "nodes": cost.nodes}
     execution["micro_batch"] = execution["micro_batch"] or cost.micro_batch.get(loops)

@@ -81,6 +81,18 @@ def test_a_holder_elsewhere_lives_as_long_as_it_beats(
         assert "node7" not in path.read_text()
 
 
+def test_a_requeued_job_takes_over_from_its_earlier_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.lock"
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    with RunLock(path, "train_lm/x"):
+        holder = json.loads(path.read_text())
+    path.write_text(json.dumps(holder | {"host": "node7"}))
+    with RunLock(path, "train_lm/x"):
+        assert "node7" not in path.read_text()
+
+
 def test_the_holder_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "HEARTBEAT_SECONDS", 0.05)
     path = tmp_path / "run.lock"

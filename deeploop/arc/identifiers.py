@@ -18,19 +18,32 @@ from deeploop.errors import UserError
 
 BLANK = "<blank>"
 """Name of identifier 0, which pads batches."""
+UNAUGMENTED = "_t0_0123456789"
+"""How the name would end if it were augmented by nothing; all augmented names are as long."""
+
+
+def identifiers_json(plan: ArcPlan) -> bytes:
+    """Return the text of HRM's `identifiers.json`: the names of identifiers 0 to M.
+
+    Written as bytes, a puzzle at a time, because a million strings take longer than all the draws.
+    """
+    parts = [f'["{BLANK}"'.encode()]
+    for puzzle, start in zip(plan.puzzles, plan.member_starts.tolist(), strict=False):
+        augmented = slice(start + 1, start + puzzle.members)
+        name = f', "{json.dumps(puzzle.name)[1:-1]}'.encode()
+        parts.append(name + b'"')
+        names = np.tile(
+            np.frombuffer(name + UNAUGMENTED.encode() + b'"', np.uint8), (puzzle.members - 1, 1)
+        )
+        names[:, len(name) + 2] += plan.symmetries[augmented]
+        names[:, len(name) + 4 : -1] = plan.colours[augmented] + ord("0")
+        parts.append(names.tobytes())
+    return b"".join([*parts, b"]"])
 
 
 def identifier_names(plan: ArcPlan) -> list[str]:
-    """Return the names of identifiers 0 to M, as HRM's `identifiers.json` lists them."""
-    digits = (plan.colours + ord("0")).tobytes().decode("ascii")
-    symmetries = plan.symmetries.tolist()
-    names = [BLANK]
-    for puzzle, start in zip(plan.puzzles, plan.member_starts.tolist(), strict=False):
-        names.append(puzzle.name)
-        names.extend(
-            f"{puzzle.name}_t{symmetries[m]}_{digits[10 * m : 10 * m + 10]}"
-            for m in range(start + 1, start + puzzle.members)
-        )
+    """Return the names of identifiers 0 to M."""
+    names: list[str] = json.loads(identifiers_json(plan))
     return names
 
 
@@ -77,10 +90,6 @@ class Identifiers:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UserError(f"{path}: must be a list of names")
         return parse_names(names, str(path))
-
-
-UNAUGMENTED = "_t0_0123456789"
-"""How the name would end if it were augmented by nothing; all augmented names are as long."""
 
 
 def parse_names(names: Sequence[str], where: str) -> Identifiers:

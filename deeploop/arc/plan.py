@@ -202,11 +202,9 @@ class _Planner:
         wanted = self.settings.augmentations
         symmetries = np.zeros(wanted + 1, np.uint8)
         colours = np.zeros((wanted + 1, 10), np.uint8)
-        sizes = shapes.astype(np.int64).prod(axis=2).reshape(-1)
         kept, trials = augmentation.keep_distinct(
-            wanted, self.settings.mode == "philox", self.state,
-            self.key(name), cells,
-            (np.cumsum(sizes) - sizes).reshape(-1, 2), shapes, self.tables, symmetries, colours,
+            wanted, self.settings.mode == "philox", self.state, self.key(name),
+            cells, shapes, self.tables, symmetries, colours,
         )  # fmt: skip
         self.trials += trials
         return symmetries[:kept], colours[:kept]
@@ -234,11 +232,11 @@ def make_plan(sets: Sequence[PuzzleSet], settings: PlanSettings) -> ArcPlan:
     cells: list[np.ndarray] = []
     members: list[tuple[np.ndarray, np.ndarray]] = []
     for puzzle, held_out in planner.in_plan_order(sets):
-        if puzzle.side > settings.grid_size:
-            raise UserError(f"puzzle {puzzle.name} does not fit grid_size {settings.grid_size}")
         pairs = planner.pairs(puzzle, held_out)
         grids = [grid for pair in pairs for grid in (pair.input, pair.output)]
         shapes.append(np.array([grid.shape for grid in grids], np.uint8).reshape(-1, 2, 2))
+        if shapes[-1].max() > settings.grid_size:
+            raise UserError(f"puzzle {puzzle.name} does not fit grid_size {settings.grid_size}")
         cells.append(np.concatenate([grid.reshape(-1) for grid in grids]))
         members.append(planner.augment(puzzle.name, shapes[-1], cells[-1]))
         test_pairs = len(puzzle.test) if held_out else 0

@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deeploop.errors import UserError
-from deeploop.plan import nearest
+from deeploop.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from deeploop.arc.sheet import Line

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--suite", help="suite in params.yaml; its default when absent")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
+        "--gpus",
+        type=int,
+        nargs="+",
+        default=[8, 32, 128],
+        metavar="N",
+        help="say how long the jobs take on so many GPUs (default: 8 32 128)",
+    )
+    parser.add_argument(
         "--write",
         action="store_true",
         help="DVC's first stage: write specifications, drop manifests that no longer hold",
@@ -44,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(as_json(plan), indent=1))
     else:
-        print(as_text(plan))
+        print(as_text(plan, args.gpus))
     return 0
 
 
@@ -108,7 +117,7 @@ def trained_budget_of(plan: Plan, run: Run) -> Budget | None:
     return text_budget(max(read), how["backend"], how["workers"]) if read else None
 
 
-def as_text(plan: Plan) -> str:
+def as_text(plan: Plan, gpus: Sequence[int] = ()) -> str:
     """Return the plan as a table."""
     rows = [("stage", "run", "GPUs", "nodes", "GPU-hours", "inputs")]
     for run in plan:
@@ -122,7 +131,44 @@ def as_text(plan: Plan) -> str:
     lines = [
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-    return "\n".join((f"suite {plan.suite}", *lines, *_summary(plan)))
+    return "\n".join((f"suite {plan.suite}", *lines, *_summary(plan), *_jobs(plan, gpus)))
+
+
+def _jobs(plan: Plan, gpus: Sequence[int]) -> list[str]:
+    """Return what a cluster is asked for: jobs, wall-clock, disk."""
+    from deeploop.cluster.schedule import kinds, wall_hours
+
+    runs = [run for run in plan if not run.declaration.local]
+    lines = [f"on Slurm: {len(runs)} jobs; {len(plan) - len(runs)} runs where Snakemake runs"]
+    lines += [f"  {kind}" for kind in kinds(runs)]
+    if any(run.resources.gpus for run in plan):
+        hours = {number: wall_hours(list(plan), number) for number in gpus}
+        lines += [
+            f"  on {number} GPUs: " + (f"{h / 24:,.1f} days" if h else "a job asks for more")
+            for number, h in hours.items()
+        ]
+        lines.append("  (by the estimates of jobs with GPUs; without waiting in the queue)")
+    if disk := sum(training_bytes(run) for run in plan):
+        size = f"{disk / 1e9:,.0f} GB" if disk > 1e9 else f"{disk / 1e6:,.1f} MB"
+        lines.append(f"  language models on disk, weights and checkpoints: up to {size}")
+    return lines
+
+
+def training_bytes(run: Run) -> int:
+    """Return what a language model's training keeps on disk at most: weights and two checkpoints.
+
+    A checkpoint has the weights and two moments of Adam, all in fp32.
+    """
+    from deeploop.nn.config import GPTConfig
+
+    if run.stage != "train_lm":
+        return 0
+    backbone = GPTConfig.model_validate(run.spec["params"]["model"]).backbone
+    width = backbone.hidden_size
+    block = 4 * width * width + 3 * width * backbone.ffn_width
+    weights = backbone.layers * block + backbone.vocab_size * width
+    snapshots = len(run.spec["params"]["training"]["snapshot_steps"])
+    return 4 * weights * (1 + snapshots + 2 * 3)
 
 
 def _summary(plan: Plan) -> list[str]:

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from deeploop.nn.hrm import HRM
 from deeploop.nn.hrm_halting import think_fully
 from deeploop.nn.hrm_weights import OTHER_BUILD, load_model
 from deeploop.training.hrm_task import to_batch
-from deeploop.training.puzzle_order import PuzzleRows
+from deeploop.training.puzzle_order import Rendered
 
 Kind = Literal["hrm", "gpt"]
 
@@ -26,7 +25,7 @@ class ArcModel(ABC):
     """Answers rows of a data set, and says how sure it is."""
 
     @abstractmethod
-    def answer(self, data: PuzzleRows, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+    def answer(self, rows: Rendered) -> tuple[Tensor, Tensor]:
         """Return the answers, uint8 [rows, T], and logits of their being right, [rows]."""
 
 
@@ -36,10 +35,10 @@ class HRMModel(ArcModel):
     def __init__(self, model: HRM, device: torch.device) -> None:
         self.model, self.device = model, device
 
-    def answer(self, data: PuzzleRows, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+    def answer(self, rows: Rendered) -> tuple[Tensor, Tensor]:
         """See `ArcModel`."""
         with torch.inference_mode():
-            thought = think_fully(self.model, to_batch(data, rows, self.device))
+            thought = think_fully(self.model, to_batch(rows, self.device))
             return thought.logits.argmax(-1).to(torch.uint8), thought.q_halt.float()
 
 
@@ -49,9 +48,9 @@ class GPTModel(ArcModel):
     def __init__(self, model: GridGPT, precision: str, device: torch.device) -> None:
         self.model, self.precision, self.device = model, precision, device
 
-    def answer(self, data: PuzzleRows, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+    def answer(self, rows: Rendered) -> tuple[Tensor, Tensor]:
         """See `ArcModel`."""
-        inputs, _, identifiers = (torch.from_numpy(part) for part in data.render(rows))
+        inputs, _, identifiers = (torch.from_numpy(part) for part in rows)
         enabled = self.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
             tokens, log_probability = self.model.solve(

@@ -157,7 +157,7 @@ def answered(
     flying: tuple[int, Tensor, Tensor] | None = None
     for start in range(0, len(rows), batch_rows):
         chosen = np.arange(rows.start + start, rows.start + start + batch_rows)
-        tokens, halting = model.answer(data, chosen.clip(max=data.count - 1))
+        tokens, halting = model.answer(data.render(chosen.clip(max=data.count - 1)))
         if flying is not None:
             yield answers.take(*flying)
         flying = start, tokens, halting

@@ -13,9 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deeploop.errors import UserError
+from deeploop.errors import UserError, nearest
 from deeploop.evaluation.schema import COLUMNS, fault
-from deeploop.plan import nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa

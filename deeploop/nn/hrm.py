@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deeploop.nn.hrm_config import HRMConfig, Module
+from deeploop.nn.hrm_config import HRMConfig
 from deeploop.nn.init import BETA_MATRICES
 from deeploop.nn.layers import rotate
+from deeploop.scaling import Module
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
 TRUNCATED_STD = 0.87962566103423978

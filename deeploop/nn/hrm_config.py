@@ -12,10 +12,17 @@ from pydantic import Field, ValidationError, model_validator
 
 from deeploop.errors import UserError
 from deeploop.nn.config import BetaTargets
-from deeploop.scaling import ALPHA_CONSTANT, BETA_CONSTANT, RULES, alpha, beta, hrm_gradient_depth
+from deeploop.scaling import (
+    ALPHA_CONSTANT,
+    BETA_CONSTANT,
+    RULES,
+    Module,
+    alpha,
+    beta,
+    hrm_gradient_depth,
+)
 from deeploop.stage import Section
 
-Module = Literal["H", "L"]
 Precision = Literal["bf16", "fp32", "fp64"]
 
 FFN_MULTIPLE = 256

@@ -87,8 +87,9 @@ class Attention(nn.Module):
         """
         batch, length, size = x.shape
         qkv = F.linear(x, self.qkv).view(batch, length, 3, self.heads, self.head_size)
-        v = qkv[:, :, 2]
-        q, k = rotate(qkv[:, :, :2], cos, sin).unbind(2)  # both at once: half the kernels
+        qk, v = qkv.split((2, 1), dim=2)  # its gradient is one copy; an index's, a padded sum
+        q, k = rotate(qk, cos, sin).unbind(2)  # both at once: half the kernels
+        v = v.squeeze(2)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         q, k, v = (part.to(v.dtype).transpose(1, 2) for part in (q, k, v))

@@ -67,7 +67,6 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, head: Tensor, targets: Tensor, compute: torch.dtype
     ) -> Tensor:
-        ctx.compute = compute
         needs_gradient = any(ctx.needs_input_grad)
         weights = head.to(compute)
         total = torch.zeros((), dtype=torch.float64, device=hidden.device)
@@ -76,13 +75,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for rows in _chunks(hidden, head):
             states, wanted = hidden[rows].to(compute), targets[rows].unsqueeze(1)
             logits = torch.mm(states, weights.t())
-            logits = logits.to(torch.promote_types(compute, torch.float32))
-            normalizer = torch.logsumexp(logits, dim=1, keepdim=True)
-            total += (normalizer - logits.gather(1, wanted)).sum(dtype=torch.float64)
+            logs = F.log_softmax(logits, dim=1, dtype=torch.promote_types(compute, torch.float32))
+            del logits  # the gradient needs the memory
+            total -= logs.gather(1, wanted).sum(dtype=torch.float64)
             if hidden_grad is None or head_grad is None:
                 continue
-            # d loss / d logits = (softmax - onehot) / rows, in the logits' own memory
-            slope = logits.sub_(normalizer).exp_()
+            # d loss / d logits = (softmax - onehot) / rows, in the same memory
+            slope = logs.exp_()
             slope.scatter_add_(1, wanted, torch.full_like(wanted, -1, dtype=slope.dtype))
             slope = slope.div_(hidden.shape[0]).to(compute)
             hidden_grad[rows] = torch.mm(slope, weights)

@@ -14,7 +14,8 @@ def write_exhibit(exhibit: Exhibit, folder: Path) -> None:
     stem = folder / exhibit.name
     _write(stem.with_suffix(".json"), json_text(exhibit.model_dump(mode="json")))
     if exhibit.table is not None:
-        _write(stem.with_suffix(".csv"), to_csv(exhibit.cells))
+        if exhibit.cells:
+            _write(stem.with_suffix(".csv"), to_csv(exhibit.cells))
         _write(stem.with_suffix(".md"), to_markdown(exhibit.table))
         _write(stem.with_suffix(".tex"), to_latex(exhibit.table))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from statistics import fmean, stdev
 
 from deeploop.reporting.record import Record
@@ -45,6 +46,16 @@ class Spread(Record):
     low: float | None
     high: float | None
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The mean's 95 % confidence interval (Student's t); None below two values."""
+        if self.mean is None or self.std is None:
+            return None
+        from scipy.special import stdtrit  # here, because planning a suite imports this module
+
+        half = float(stdtrit(self.n - 1, 0.975)) * self.std / sqrt(self.n)
+        return self.mean - half, self.mean + half
+
     @staticmethod
     def of(values: list[float]) -> Spread:
         """Summarise `values`, which may be empty."""
@@ -64,6 +75,8 @@ class Cell(Record):
     samples: tuple[Sample, ...] = ()
     """In the plan's order; empty where the plan has no run."""
     published: float | None = None
+    pending: int = 0
+    """Planned runs without a result yet."""
 
     @property
     def spread(self) -> Spread:
@@ -94,7 +107,8 @@ def paired(where: Place, treated: Cell, control: Cell, published: float | None) 
         for sample in treated.samples
         if sample.seed in partner
     )
-    return Cell(where=where, samples=samples, published=published)
+    pending = max(treated.pending, control.pending)
+    return Cell(where=where, samples=samples, published=published, pending=pending)
 
 
 def _difference(treated: Sample, control: Sample) -> Sample:

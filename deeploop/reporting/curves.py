@@ -33,6 +33,10 @@ class Curve(Record):
     groups: tuple[str, ...]
     where: Place
     """Backbone, scaling, p, loops, seed; or rule and seed."""
+    per_step: float | None
+    """Tokens (or puzzles) an optimizer step."""
+    unit: str
+    """What `per_step` counts: `tokens` or `puzzles`."""
     step: tuple[int, ...]
     """Last of the steps that a point stands for; the columns below are means over them."""
     loss: Values
@@ -50,9 +54,10 @@ class Curves(Record):
     curves: tuple[Curve, ...]
 
 
-def build(runs: Sequence[PlacedRun], folder: Path) -> None:
-    """Write the curves' data and figures into `folder`."""
-    curves = [_curve(run, run.history()) for run in runs]
+def build(runs: Sequence[PlacedRun], folder: Path) -> Path:
+    """Write the curves' data and figures into `folder`, made if need be, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    curves = [_curve(run, run.history()) for run in runs if run.done]
     groups = dict.fromkeys(group for curve in curves for group in curve.groups)
     with figures.style():
         drawings = tuple(
@@ -70,14 +75,18 @@ def build(runs: Sequence[PlacedRun], folder: Path) -> None:
         drawings=drawings,
     )
     write_exhibit(exhibit, folder)
+    return folder
 
 
 def _curve(run: PlacedRun, history: History) -> Curve:
     bounds = _bounds(len(history.step), POINTS)
+    seen = run.seen()
     return Curve(
         run=run.address,
         groups=tuple(run.cell["groups"]),
-        where={key: value for key, value in run.cell.items() if key != "groups"},
+        where={k: v for k, v in run.cell.items() if k != "groups" and v is not None},
+        per_step=seen.per_step,
+        unit="tokens" if seen.tokens is not None else "puzzles",
         step=tuple(history.step[end - 1] for _, end in bounds),
         loss=_means(history.loss, bounds),
         learning_rate=_means(history.learning_rate, bounds),
@@ -127,7 +136,7 @@ def _draw(group: str, curves: Sequence[Curve], folder: Path) -> Drawing:
     axes.set_title(title)
     axes.set_xlabel("step")
     axes.set_ylabel("train loss")
-    axes.legend(fontsize=7.5)
+    figures.legend(axes, fontsize=7.5)
     file = f"{NAME}-{slug(group)}"
     figures.save(axes, folder, file)
     return Drawing(name=file, title=title, alt=_in_words(curves))

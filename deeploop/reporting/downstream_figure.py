@@ -34,7 +34,7 @@ def _average(name: str, backbone: str, shots: int, table: DownstreamTable, folde
     axes.set_title(title)
     axes.set_xlabel("number of loops R")
     axes.set_ylabel("accuracy (percent)")
-    axes.legend()
+    figures.legend(axes)
     file = f"{name}-{slug(backbone)}-average-{shots}-shot"
     figures.save(axes, folder, file)
     alt = f"{shots}-shot average accuracy against R. {_in_words(backbone, shots, table)}."
@@ -73,7 +73,8 @@ def _panel(axes: Axes, backbone: str, shots: int, column: str, table: Downstream
         axes.plot([r for r, _ in means], [m for _, m in means], color=color)
         points = [(r, s.value) for r, c in cells for s in c.samples if s.value is not None]
         x, y = [float(r) for r, _ in points], [v for _, v in points]
-        figures.dots(axes, x, y, color, marker, rule_name(rule))
+        if x:
+            figures.dots(axes, x, y, color, marker, rule_name(rule))
         _published(axes, table.beside[backbone], shots, rule, column, loops)
     if (chance := table.chance(column)) is not None:
         axes.axhline(
@@ -98,9 +99,11 @@ def _published(
 
 
 def _in_words(backbone: str, shots: int, table: DownstreamTable) -> str:
-    return "; ".join(
-        f"{rule_name(rule)} R = {loops}: {mean:.2f}"
-        for model in table.models
-        for b, rule, loops in [model]
-        if b == backbone and (mean := table.cells[model, shots, AVERAGE].spread.mean) is not None
-    )
+    words = []
+    for model in table.models:
+        if model[0] == backbone:
+            cell = table.cells[model, shots, AVERAGE]
+            own = "no run" if cell.spread.mean is None else f"{cell.spread.mean:.2f}"
+            beside = "" if cell.published is None else f" (published {cell.published:.2f})"
+            words.append(f"{rule_name(model[1])} R = {model[2]}: {own}{beside}")
+    return "; ".join(words)

@@ -8,6 +8,7 @@ from math import sqrt
 from statistics import fmean
 
 from deeploop.reporting.cells import Cell, Place, Sample
+from deeploop.reporting.downstream_pairs import Pairs, pair_groups, pairs
 from deeploop.reporting.entries import cell_entry, number
 from deeploop.reporting.exhibits import Drawing, Entry, Exhibit, Group, Row, Table
 from deeploop.reporting.names import backbone_name, rule_name, task_name
@@ -55,6 +56,8 @@ class DownstreamTable:
     """backbone -> the published backbone whose numbers stand beside it: its own, if there is."""
     cells: Mapping[tuple[Model, int, str], Cell]
     """(model, shots, task) -> cell, in percent."""
+    pairs: Pairs
+    """DeepLoop against base on the same questions."""
 
     def chance(self, column: str) -> float | None:
         """Return what guessing gets at a task or on average, in percent; None if not known."""
@@ -71,23 +74,28 @@ def downstream_table(runs: Sequence[PlacedRun], beside: str) -> DownstreamTable:
         beside: Published backbone to show beside a backbone that the paper does not have.
     """
     paper = published()
-    evaluations = tuple((run, run.evaluation()) for run in runs)
+    evaluations = tuple((run, run.evaluation()) for run in runs if run.done)
+    pending = [_model(run) for run in runs if not run.done]
     models = _models(runs)
-    shots = tuple(sorted({count for _, found in evaluations for count in found.shots}))
+    own = paper.downstream.tables
+    measured = {count for _, found in evaluations for count in found.shots}
+    shots = tuple(sorted(measured or own[beside].shots))
     tasks = ordered(
-        [task for _, found in evaluations for by_task in found.shots.values() for task in by_task],
+        [task for _, found in evaluations for by_task in found.shots.values() for task in by_task]
+        or paper.downstream.tasks,
         paper.downstream.tasks,
     )
-    own = paper.downstream.tables
     counterparts = {backbone: backbone if backbone in own else beside for backbone, *_ in models}
     columns = (*tasks, AVERAGE)
     cells = {
-        (model, count, column): _cell(evaluations, model, count, column, counterparts[model[0]])
+        (model, count, column): _cell(
+            evaluations, pending.count(model), model, count, column, counterparts[model[0]]
+        )
         for model in models
         for count in shots
         for column in columns
     }
-    return DownstreamTable(evaluations, models, shots, columns, counterparts, cells)
+    return DownstreamTable(evaluations, models, shots, columns, counterparts, cells, pairs(runs))
 
 
 def _model(run: PlacedRun) -> Model:
@@ -104,6 +112,7 @@ def _models(runs: Sequence[PlacedRun]) -> tuple[Model, ...]:
 
 def _cell(
     evaluations: Sequence[tuple[PlacedRun, EvaluationMetrics]],
+    pending: int,
     model: Model,
     shots: int,
     column: str,
@@ -123,7 +132,7 @@ def _cell(
         if _model(run) == model and shots in found.shots
     )
     expected = published().accuracy(beside, shots, rule, loops, column)
-    return Cell(where=place, samples=samples, published=expected)
+    return Cell(where=place, samples=samples, published=expected, pending=pending)
 
 
 def _sample(run: PlacedRun, tasks: Mapping[str, TaskAccuracy], column: str) -> Sample:
@@ -162,11 +171,16 @@ def exhibit(name: str, table: DownstreamTable, drawings: tuple[Drawing, ...]) ->
         about="Accuracy in percent on the eight multiple-choice tasks of the "
         "lm-evaluation-harness (acc, not acc_norm); higher is better. Avg is their unweighted "
         "mean. ± is the standard error over items for one run, the standard deviation over seeds "
-        "for several.",
+        "for several. DeepLoop − base is taken a question at a time, ± half its "
+        "95 % interval; p is McNemar's exact test of one task.",
         table=Table(
             corner="Method",
             columns=tuple(task_name(column) for column in table.columns),
-            groups=tuple(_group(b, s, table) for b in table.beside for s in table.shots),
+            groups=(
+                *(_group(b, s, table) for b in table.beside for s in table.shots),
+                *pair_groups(table.pairs, table.columns, table.beside),
+            ),
+            detail_label="paired test",
         ),
         drawings=drawings,
         findings=_findings(table),

@@ -7,6 +7,12 @@ from typing import Any
 
 from deeploop.stage import Draft
 
+PAPER_EXHIBITS = ("table1", "p_sweep", "table2", "table4", "table3")
+"""The stages whose numbers the paper has too: what its claims are judged by."""
+
+EXHIBITS = (*PAPER_EXHIBITS, "sweeps", "alignment", "check_theory")
+"""The stages whose tables and figures a report shows, in its order."""
+
 RUN = "all"
 """Name of a table stage's one run."""
 

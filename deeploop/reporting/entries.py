@@ -10,6 +10,9 @@ from deeploop.reporting.exhibits import Entry
 ABSENT = "—"
 """Where the plan has no run."""
 
+PENDING = "pending"
+"""Where the plan has runs and none has a result yet."""
+
 FLOOR, DIVERGED, TAIL, EXTERNAL = "†", "‡", "§", "¶"
 
 LEGEND = {
@@ -33,6 +36,14 @@ def spread_text(spread: Spread, digits: int) -> str:
     return "" if spread.std is None else f"± {number(spread.std, digits)} (n={spread.n})"
 
 
+def interval_text(spread: Spread, digits: int, signed: bool = False) -> str:
+    """Write the mean's 95 % interval; nothing for a single value."""
+    if spread.interval is None:
+        return ""
+    low, high = (number(end, digits, signed) for end in spread.interval)
+    return f"95 %: {low} to {high}"
+
+
 def marks(sample: Sample) -> str:
     """Return the marks that go with a run's number."""
     outcome = {"floor": FLOOR, "diverged": DIVERGED}.get(sample.outcome, "")
@@ -47,6 +58,8 @@ def sample_text(sample: Sample, digits: int, signed: bool = False) -> str:
 def cell_entry(cell: Cell, digits: int, signed: bool = False, best: bool = False) -> Entry:
     """Return what a table shows for a cell: mean, spread, n, every seed, published, difference."""
     published = number(cell.published, digits, signed)
+    if not cell.samples and cell.pending:
+        return Entry(text=PENDING, published=published, mark="pending")
     if not cell.samples:
         return Entry(text=ABSENT, published=published, mark="absent")
     spread = cell.spread
@@ -56,7 +69,7 @@ def cell_entry(cell: Cell, digits: int, signed: bool = False, best: bool = False
     return Entry(
         text=(number(spread.mean, digits, signed) or "no value") if several else each,
         spread=spread_text(spread, digits) if several else _error_text(cell.samples[0], digits),
-        detail=each + _fraction(cell) if several else "",
+        detail=_detail(cell, each if several else "", digits, signed),
         published=published,
         difference=number(cell.difference, digits, signed=True),
         sort=spread.mean,
@@ -67,6 +80,15 @@ def cell_entry(cell: Cell, digits: int, signed: bool = False, best: bool = False
 
 def _error_text(sample: Sample, digits: int) -> str:
     return "" if sample.stderr is None else f"± {number(sample.stderr, digits)}"
+
+
+def _detail(cell: Cell, each: str, digits: int, signed: bool) -> str:
+    """Return every seed, the interval of their mean, and how many runs are still to come."""
+    pending = f"{cell.pending} pending" if cell.pending else ""
+    seeds = each + _fraction(cell) if each else ""
+    alike = len({sample.outcome for sample in cell.samples}) == 1  # a mean of two kinds has none
+    interval = interval_text(cell.spread, digits, signed) if each and alike else ""
+    return "; ".join(filter(None, (seeds, interval, pending)))
 
 
 def _fraction(cell: Cell) -> str:

@@ -15,7 +15,7 @@ from deeploop.errors import BuildError
 from deeploop.reporting.cells import Cell
 from deeploop.reporting.record import Record
 
-Mark = Literal["", "best", "floor", "absent"]
+Mark = Literal["", "best", "floor", "absent", "pending"]
 
 
 class Entry(Record):
@@ -25,7 +25,7 @@ class Entry(Record):
     spread: str = ""
     """Spread and count that belong to `text`."""
     detail: str = ""
-    """Every seed's number, where there are several."""
+    """Every seed's number, where there are several, and what is missing."""
     published: str = ""
     difference: str = ""
     """Reproduced minus published."""
@@ -62,6 +62,11 @@ class Table(Record):
     detail_label: str = "each seed"
     notes: tuple[str, ...] = ()
     """What marks in the entries mean."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether any published number stands in it."""
+        return any(e.published for group in self.groups for row in group.rows for e in row.entries)
 
 
 class Drawing(Record):

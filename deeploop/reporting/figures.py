@@ -79,6 +79,8 @@ def save(axes: Axes, folder: Path, name: str) -> None:
     """Write the figure that `axes` is part of as `<name>.svg`, `.pdf` and `.png`."""
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once, not once a format
     for kind, metadata in _METADATA.items():
         figure.savefig(folder / f"{name}.{kind}", metadata=metadata, dpi=200)
 
@@ -112,6 +114,12 @@ def crosses(
         color=color,
         label=label,
     )
+
+
+def legend(axes: Axes, **options: Any) -> None:
+    """Add a legend where there is something to name."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(**options)
 
 
 def published_line(

@@ -61,7 +61,8 @@ def _rule(
     bad = [(at, s.value) for at, s in points if not s.trained and s.value is not None]
     means = [(at, cell.trained.mean) for at, cell in zip(x, cells, strict=True)]
     axes.plot(*_xy([(at, mean) for at, mean in means if mean is not None]), color=color)
-    figures.dots(axes, *_xy(good), color, marker, rule_name(rule))
+    if good:
+        figures.dots(axes, *_xy(good), color, marker, rule_name(rule))
     if bad:
         figures.crosses(axes, *_xy(bad), f"{rule_name(rule)}, did not train", color)
 
@@ -87,11 +88,17 @@ def _published_panel(backbone: str, beside: str, folder: Path) -> Drawing:
     _finish(axes, title, published().training.loops)
     name = f"{NAME}-{slug(backbone)}-published"
     figures.save(axes, folder, name)
+    alt = f"The paper's validation loss against R. {_published_words(beside)}"
+    return Drawing(name=name, title=title, alt=alt)
+
+
+def _published_words(backbone: str) -> str:
+    values = published().validation_loss.values[backbone]
     words = "; ".join(
         f"{rule_name(rule)}: " + ", ".join(f"{v:.4f} at R = {r}" for r, v in by_loops.items())
         for rule, by_loops in values.items()
     )
-    return Drawing(name=name, title=title, alt=f"The paper's validation loss against R. {words}.")
+    return f"{words}."
 
 
 def _finish(axes: Axes, title: str, loops: Sequence[int]) -> None:
@@ -99,7 +106,7 @@ def _finish(axes: Axes, title: str, loops: Sequence[int]) -> None:
     axes.set_xlabel("number of loops R")
     axes.set_ylabel("validation loss (nats per token)")
     axes.set_xticks(list(loops))
-    axes.legend()
+    figures.legend(axes)
 
 
 def _in_words(backbone: str, table: LossTable) -> str:
@@ -108,4 +115,6 @@ def _in_words(backbone: str, table: LossTable) -> str:
         means = [(r, table.cells[backbone, rule, r].spread.mean) for r in table.loops]
         known = ", ".join(f"{mean:.3f} at R = {r}" for r, mean in means if mean is not None)
         parts.append(f"{rule_name(rule)}, mean of seeds: {known or 'no run'}")
-    return "; ".join(parts) + "."
+    own = table.beside[backbone] == backbone
+    beside = f" Published: {_published_words(backbone)}" if own else ""
+    return "; ".join(parts) + "." + beside

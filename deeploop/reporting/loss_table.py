@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from deeploop.reporting.cells import Cell, Place, paired
 from deeploop.reporting.entries import legend
@@ -58,15 +59,16 @@ def loss_table(runs: Sequence[PlacedRun], beside: str) -> LossTable:
         runs: Trainings with their cells.
         beside: Published backbone to show beside a backbone that the paper does not have.
     """
-    measured = tuple(Measured(run, run.training()) for run in runs)
-    places = [m.run.cell for m in measured]
+    measured = tuple(Measured(run, run.training()) for run in runs if run.done)
+    pending = [run.cell for run in runs if not run.done]
+    places = [run.cell for run in runs]
     paper = published()
     backbones = tuple(dict.fromkeys(place["backbone"] for place in places))
     rules = ordered([place["scaling"] for place in places], RULES)
     loops = tuple(sorted({place["loops"] for place in places}))
     counterparts = {b: b if b in paper.validation_loss.values else beside for b in backbones}
     cells = {
-        (b, s, r): _cell(measured, b, s, r, paper.loss(counterparts[b], s, r))
+        (b, s, r): _cell(measured, pending, b, s, r, paper.loss(counterparts[b], s, r))
         for b in backbones
         for s in rules
         for r in loops
@@ -77,12 +79,19 @@ def loss_table(runs: Sequence[PlacedRun], beside: str) -> LossTable:
 
 
 def _cell(
-    measured: Sequence[Measured], backbone: str, rule: str, loops: int, beside: float | None
+    measured: Sequence[Measured],
+    pending: Sequence[Mapping[str, Any]],
+    backbone: str,
+    rule: str,
+    loops: int,
+    beside: float | None,
 ) -> Cell:
     place: Place = {"backbone": backbone, "scaling": rule, "loops": loops}
-    here = [m for m in measured if all(m.run.cell[key] == place[key] for key in place)]
-    samples = tuple(loss_sample(m.run, m.metrics) for m in here)
-    return Cell(where=place, samples=samples, published=beside)
+    samples = tuple(
+        loss_sample(m.run, m.metrics) for m in measured if place.items() <= m.run.cell.items()
+    )
+    missing = sum(place.items() <= cell.items() for cell in pending)
+    return Cell(where=place, samples=samples, published=beside, pending=missing)
 
 
 def _gap(
@@ -101,8 +110,8 @@ def exhibit(table: LossTable, drawings: tuple[Drawing, ...]) -> Exhibit:
         title="Validation loss",
         source=published().validation_loss.source,
         about="Validation cross-entropy in nats per token at the last step; lower is better. Where "
-        "a cell has several seeds: mean ± standard deviation (number of seeds), and every seed "
-        "below. Δ pairs runs of the same seed.",
+        "a cell has several seeds: mean ± standard deviation (number of seeds), and below it every "
+        "seed and the 95 % interval of the mean (Student's t). Δ pairs runs of the same seed.",
         table=Table(
             corner="Method",
             columns=tuple(f"R = {loops}" for loops in table.loops),
@@ -112,12 +121,18 @@ def exhibit(table: LossTable, drawings: tuple[Drawing, ...]) -> Exhibit:
         drawings=drawings,
         findings=_findings(table.measured),
         notes=_notes(table),
-        facts=(
-            Fact(label="weights a model", value=count_range([m.parameters for m in metrics])),
-            Fact(label="tokens a run", value=count_range([m.tokens for m in metrics])),
-            Fact(label="steps a run", value=count_range([m.steps for m in metrics])),
-        ),
+        facts=_facts(metrics),
         cells=(*table.cells.values(), *table.gaps.values()),
+    )
+
+
+def _facts(metrics: Sequence[TrainingMetrics]) -> tuple[Fact, ...]:
+    if not metrics:
+        return ()
+    return (
+        Fact(label="weights a model", value=count_range([m.parameters for m in metrics])),
+        Fact(label="tokens a run", value=count_range([m.tokens for m in metrics])),
+        Fact(label="steps a run", value=count_range([m.steps for m in metrics])),
     )
 
 
@@ -132,6 +147,8 @@ def _group(backbone: str, table: LossTable) -> Group:
 
 
 def _findings(measured: Sequence[Measured]) -> tuple[str, ...]:
+    if not measured:
+        return ()
     stuck = [m.run.cell for m in measured if m.metrics.outcome != "trained"]
     trained = f"{len(measured) - len(stuck)} of {len(measured)} runs trained."
     if not stuck:

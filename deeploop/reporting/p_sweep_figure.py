@@ -17,7 +17,8 @@ from deeploop.reporting.published import published
 def draw(found: Sweep, folder: Path) -> tuple[Drawing, ...]:
     """Draw the two panels into `folder`."""
     with figures.style():
-        return _measured(found, folder), _published(folder)
+        measured = any(exponent.seeds for exponent in found.exponents)
+        return (*((_measured(found, folder),) if measured else ()), _published(folder))
 
 
 def _measured(found: Sweep, folder: Path) -> Drawing:
@@ -27,7 +28,8 @@ def _measured(found: Sweep, folder: Path) -> Drawing:
     means = [(e.p, mean) for e in found.exponents if (mean := e.cell.trained.mean) is not None]
     axes.plot([p for p, _ in means], [mean for _, mean in means], color=palette.DEEPLOOP)
     good, bad = _points(found.exponents, trained=True), _points(found.exponents, trained=False)
-    figures.dots(axes, *good, palette.DEEPLOOP, "o", "seed that trains")
+    if good[0]:
+        figures.dots(axes, *good, palette.DEEPLOOP, "o", "seed that trains")
     if bad[0]:
         figures.crosses(axes, *bad, "seed that does not train")
     for exponent in found.exponents:
@@ -50,7 +52,9 @@ def _points(exponents: Sequence[Exponent], trained: bool) -> tuple[list[float], 
 
 
 def _trained_count(axes: Axes, exponent: Exponent) -> None:
-    """Write the trained fraction above a p."""
+    """Write the trained fraction above a p that has runs."""
+    if not exponent.seeds:
+        return
     axes.annotate(
         f"{exponent.trained}/{exponent.seeds}",
         (exponent.p, 1.0),
@@ -91,7 +95,7 @@ def _finish(axes: Axes, title: str, ticks: Sequence[float]) -> None:
     axes.set_ylabel("loss (nats per token)")
     axes.set_xticks(list(ticks), [f"{p:g}" for p in ticks])
     axes.margins(y=0.16)
-    axes.legend()
+    figures.legend(axes)
 
 
 def _in_words(found: Sweep) -> str:

@@ -6,11 +6,20 @@ the fraction of seeds that train is shown for each p, and means are of the seeds
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deeploop.reporting.cells import Cell, Sample
-from deeploop.reporting.entries import ABSENT, legend, number, sample_text, spread_text
+from deeploop.reporting.entries import (
+    ABSENT,
+    PENDING,
+    interval_text,
+    legend,
+    number,
+    sample_text,
+    spread_text,
+)
 from deeploop.reporting.exhibits import Drawing, Entry, Exhibit, Fact, Group, Row, Table
 from deeploop.reporting.names import backbone_name
 from deeploop.reporting.published import PSweep, published
@@ -59,14 +68,25 @@ def sweep(runs: Sequence[PlacedRun]) -> Sweep:
     """Arrange trainings by p; they share backbone and R."""
     paper = published().p_sweep
     by_p: dict[float, list[Sample]] = {}
+    pending: Counter[float] = Counter()
     floor = None
     for run in sorted(runs, key=lambda run: (run.cell["p"], run.cell["seed"])):
+        samples = by_p.setdefault(run.cell["p"], [])
+        if not run.done:
+            pending[run.cell["p"]] += 1
+            continue
         metrics = run.training()
-        by_p.setdefault(run.cell["p"], []).append(loss_sample(run, metrics))
+        samples.append(loss_sample(run, metrics))
         floor = metrics.unigram_floor if floor is None else floor
     exponents = tuple(
         Exponent(
-            p, Cell(where={"p": p}, samples=tuple(samples), published=paper.trained_mean.get(p))
+            p,
+            Cell(
+                where={"p": p},
+                samples=tuple(samples),
+                published=paper.trained_mean.get(p),
+                pending=pending[p],
+            ),
         )
         for p, samples in by_p.items()
     )
@@ -88,6 +108,7 @@ def exhibit(found: Sweep, drawings: tuple[Drawing, ...]) -> Exhibit:
             corner="Exponent",
             columns=COLUMNS,
             groups=(Group(label="", rows=tuple(_row(e, paper) for e in found.exponents)),),
+            detail_label="95 % interval",
             notes=legend(sample for cell in cells for sample in cell.samples),
         ),
         drawings=drawings,
@@ -103,18 +124,13 @@ def _row(exponent: Exponent, paper: PSweep) -> Row:
     difference = None if mean is None or cell.published is None else mean - cell.published
     runs = tuple(sample.run for sample in cell.samples)
     entries = (
-        Entry(
-            text=exponent.fraction,
-            published=paper.fraction(exponent.p) or "",
-            sort=exponent.trained / exponent.seeds,
-            mark="" if exponent.trained else "floor",
-            runs=runs,
-        ),
+        _fraction_entry(exponent, paper),
         Entry(
             text=number(mean, DIGITS) or ABSENT,
             spread=spread_text(cell.trained, DIGITS),
             published=number(cell.published, 2),
             difference=number(difference, DIGITS, signed=True),
+            detail=interval_text(cell.trained, DIGITS),
             sort=mean,
             runs=tuple(sample.run for sample in cell.samples if sample.trained),
         ),
@@ -127,15 +143,33 @@ def _row(exponent: Exponent, paper: PSweep) -> Row:
     return Row(label=f"p = {exponent.p:.2f}", entries=entries)
 
 
+def _fraction_entry(exponent: Exponent, paper: PSweep) -> Entry:
+    expected = paper.fraction(exponent.p) or ""
+    pending = exponent.cell.pending
+    if not exponent.seeds:
+        return Entry(text=PENDING if pending else ABSENT, published=expected, mark="pending")
+    return Entry(
+        text=exponent.fraction,
+        detail=f"{pending} pending" if pending else "",
+        published=expected,
+        sort=exponent.trained / exponent.seeds,
+        mark="" if exponent.trained else "floor",
+        runs=tuple(sample.run for sample in exponent.cell.samples),
+    )
+
+
 def _findings(found: Sweep) -> tuple[str, ...]:
     """Say at which p all, some and no seeds train."""
     at: dict[str, list[str]] = {"all train": [], "some train": [], "none trains": []}
-    for exponent in found.exponents:
+    known = [exponent for exponent in found.exponents if exponent.seeds]
+    if not known:
+        return ()
+    for exponent in known:
         every, none = exponent.trained == exponent.seeds, exponent.trained == 0
         words = "all train" if every else "none trains" if none else "some train"
         at[words].append(f"{exponent.p:g}")
     parts = [f"{words} at p = {', '.join(values)}" for words, values in at.items() if values]
-    seeds = sorted({exponent.seeds for exponent in found.exponents})
+    seeds = sorted({exponent.seeds for exponent in known})
     counts = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     return (f"Seeds at each p: {counts}. Of them {'; '.join(parts)}.",)
 
@@ -158,6 +192,8 @@ def _notes(backbone: str, paper: PSweep) -> tuple[str, ...]:
 def _facts(found: Sweep) -> tuple[Fact, ...]:
     trained = sum(exponent.trained for exponent in found.exponents)
     seeds = sum(exponent.seeds for exponent in found.exponents)
+    if not seeds:
+        return ()
     facts = (Fact(label="p-sweep seeds that train", value=f"{trained}/{seeds}"),)
     if found.floor is None:
         return facts

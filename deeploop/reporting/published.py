@@ -45,6 +45,8 @@ class Downstream(Record):
     tasks: tuple[str, ...]
     tables: dict[str, DownstreamTable]
     """By backbone."""
+    stated_differences: dict[str, dict[int, dict[int, float]]]
+    """backbone -> shots -> R -> DeepLoop minus base average in points, as the text states it."""
 
 
 class ArcVotes(Record):
@@ -60,6 +62,8 @@ class ArcVotes(Record):
     seed_std_at_2_votes: float
     """Percentage points, over `control_seeds` seeds."""
     control_seeds: int
+    stated_sigmas: float
+    """How many standard deviations the text calls the gain at 2 votes."""
     arc2_published_checkpoint_at_2_votes: float
 
 

@@ -16,13 +16,13 @@ from deeploop.stage import Job
 METRICS = "metrics.json"
 
 
-class _Output(BaseModel):
+class Output(BaseModel):
     """Part of a run's output that tables read; what else is there is ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class TrainingMetrics(_Output):
+class TrainingMetrics(Output):
     """`metrics.json` of a language-model training."""
 
     validation_loss: float | None
@@ -40,7 +40,7 @@ class TrainingMetrics(_Output):
     parameters: int
 
 
-class Validation(_Output):
+class Validation(Output):
     """One validation."""
 
     step: int
@@ -48,7 +48,7 @@ class Validation(_Output):
     """None where it was not finite, or where a training validates something else (HRM)."""
 
 
-class History(_Output):
+class History(Output):
     """`history.json` of a training: columns with one entry an optimizer step, and validations."""
 
     step: tuple[int, ...]
@@ -60,7 +60,21 @@ class History(_Output):
     validations: tuple[Validation, ...] = ()
 
 
-class TaskAccuracy(_Output):
+class Seen(Output):
+    """How much a training saw: `metrics.json` of either kind of model."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    puzzles: int | None = None
+
+    @property
+    def per_step(self) -> float | None:
+        """Tokens, or puzzles, an optimizer step."""
+        count = self.puzzles if self.tokens is None else self.tokens
+        return count / self.steps if count is not None and self.steps else None
+
+
+class TaskAccuracy(Output):
     """One task's accuracy as a share."""
 
     acc: float | None
@@ -69,7 +83,7 @@ class TaskAccuracy(_Output):
     """Items."""
 
 
-class EvaluationMetrics(_Output):
+class EvaluationMetrics(Output):
     """`metrics.json` of a downstream evaluation."""
 
     shots: dict[int, dict[str, TaskAccuracy]]
@@ -78,7 +92,7 @@ class EvaluationMetrics(_Output):
     """Where the questions came from: `hub`, `mirror` or `samples`."""
 
 
-class VoteMetrics(_Output):
+class VoteMetrics(Output):
     """`metrics.json` of a vote over ARC predictions."""
 
     votes: dict[int, float]
@@ -94,23 +108,39 @@ class PlacedRun:
     """`stage/name`."""
     cell: Mapping[str, Any]
     """What the plan says of its place: backbone, scaling, p, loops, seed."""
-    folder: Path
+    folder: Path | None
+    """None while the run has no result."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has a result."""
+        return self.folder is not None
 
     def training(self) -> TrainingMetrics:
         """Read a language-model training's `metrics.json`."""
-        return read_output(self.folder / METRICS, TrainingMetrics)
+        return read_output(self.file(METRICS), TrainingMetrics)
 
     def evaluation(self) -> EvaluationMetrics:
         """Read a downstream evaluation's `metrics.json`."""
-        return read_output(self.folder / METRICS, EvaluationMetrics)
+        return read_output(self.file(METRICS), EvaluationMetrics)
 
     def vote(self) -> VoteMetrics:
         """Read a vote's `metrics.json`."""
-        return read_output(self.folder / METRICS, VoteMetrics)
+        return read_output(self.file(METRICS), VoteMetrics)
+
+    def seen(self) -> Seen:
+        """Read how much a training saw from its `metrics.json`."""
+        return read_output(self.file(METRICS), Seen)
 
     def history(self) -> History:
         """Read a training's `history.json`."""
-        return read_output(self.folder / "history.json", History)
+        return read_output(self.file("history.json"), History)
+
+    def file(self, name: str) -> Path:
+        """Return the path of one of the result's files."""
+        if self.folder is None:
+            raise BuildError(f"{self.address} has no result yet")
+        return self.folder / name
 
 
 def placed_runs(job: Job) -> list[PlacedRun]:
@@ -133,10 +163,10 @@ def loss_sample(run: PlacedRun, metrics: TrainingMetrics) -> Sample:
     )
 
 
-Output = TypeVar("Output", bound=BaseModel)
+Read = TypeVar("Read", bound=BaseModel)
 
 
-def read_output(path: Path, model: type[Output]) -> Output:
+def read_output(path: Path, model: type[Read]) -> Read:
     """Read one of a run's JSON outputs.
 
     Raises:

@@ -28,7 +28,7 @@ def draw(table: VotesTable, folder: Path) -> tuple[Drawing, ...]:
         axes.set_title(TITLE)
         axes.set_xlabel("votes K")
         axes.set_ylabel("puzzles solved (percent)")
-        axes.legend()
+        figures.legend(axes)
         figures.save(axes, folder, name)
     return (Drawing(name=name, title=TITLE, alt=_in_words(table)),)
 
@@ -39,9 +39,9 @@ def _rule(axes: Axes, rule: str, table: VotesTable) -> None:
     means = [(votes, mean) for votes, cell in cells if (mean := cell.spread.mean) is not None]
     axes.plot([v for v, _ in means], [m for _, m in means], color=color)
     points = [(v, s.value) for v, cell in cells for s in cell.samples if s.value is not None]
-    figures.dots(
-        axes, [v for v, _ in points], [y for _, y in points], color, marker, rule_name(rule)
-    )
+    if points:
+        x, y = [v for v, _ in points], [value for _, value in points]
+        figures.dots(axes, x, y, color, marker, rule_name(rule))
     values = published().arc_votes.values.get(rule)
     if values:
         label = f"{rule_name(rule)}, published"

@@ -32,23 +32,32 @@ class VotesTable:
 
 def votes_table(runs: Sequence[PlacedRun]) -> VotesTable:
     """Arrange votes into the cells of Table 3."""
-    measured = tuple((run, run.vote()) for run in runs)
+    measured = tuple((run, run.vote()) for run in runs if run.done)
+    pending = [run.cell["rule"] for run in runs if not run.done]
     rules = ordered([run.cell["rule"] for run in runs], RULES)
-    votes = tuple(sorted({count for _, found in measured for count in found.votes}))
-    cells = {(rule, count): _cell(measured, rule, count) for rule in rules for count in votes}
+    counts = {count for _, found in measured for count in found.votes}
+    votes = tuple(sorted(counts or published().arc_votes.differences))
+    cells = {
+        (rule, count): _cell(measured, pending.count(rule), rule, count)
+        for rule in rules
+        for count in votes
+    }
     both = votes if set(RULES) <= set(rules) else ()
     gaps = tuple(_gap(cells, count) for count in both)
     return VotesTable(measured, rules, votes, cells, gaps)
 
 
-def _cell(measured: Sequence[tuple[PlacedRun, VoteMetrics]], rule: str, votes: int) -> Cell:
+def _cell(
+    measured: Sequence[tuple[PlacedRun, VoteMetrics]], pending: int, rule: str, votes: int
+) -> Cell:
     samples = tuple(
         _sample(run, found, votes)
         for run, found in measured
         if run.cell["rule"] == rule and votes in found.votes
     )
     place: Place = {"rule": rule, "votes": votes}
-    return Cell(where=place, samples=samples, published=published().voted(rule, votes))
+    expected = published().voted(rule, votes)
+    return Cell(where=place, samples=samples, published=expected, pending=pending)
 
 
 def _sample(run: PlacedRun, found: VoteMetrics, votes: int) -> Sample:
@@ -90,12 +99,14 @@ def exhibit(table: VotesTable, drawings: tuple[Drawing, ...]) -> Exhibit:
         drawings=drawings,
         findings=_findings(table),
         notes=_notes(puzzles),
-        facts=(Fact(label="ARC puzzles voted on", value=" or ".join(map(str, puzzles))),),
+        facts=tuple(Fact(label="ARC puzzles voted on", value=str(count)) for count in puzzles),
         cells=(*table.cells.values(), *table.gaps),
     )
 
 
 def _findings(table: VotesTable) -> tuple[str, ...]:
+    if not table.measured:
+        return ()
     solved = max(s.value or 0.0 for cell in table.cells.values() for s in cell.samples)
     if solved == 0.0:
         return ("No run solves a held-out puzzle at any number of votes.",)
@@ -112,7 +123,7 @@ def _findings(table: VotesTable) -> tuple[str, ...]:
 
 def _notes(puzzles: Sequence[int]) -> tuple[str, ...]:
     paper = published().arc_votes
-    if puzzles == [paper.puzzles]:
+    if puzzles in ([], [paper.puzzles]):
         return ()
     return (
         f"The paper votes over {paper.puzzles} puzzles; here one puzzle of {puzzles[0]} is "

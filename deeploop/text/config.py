@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from deeploop.errors import UserError
 from deeploop.stage import Section
@@ -49,19 +49,30 @@ class Files(Section):
 
 
 class Hub(Section):
-    """Which files of a data set on the Hugging Face hub are a corpus: a rule, not a list."""
+    """Which files of a data set on the Hugging Face hub are a corpus: a rule, not a list.
+
+    They are read in the order of their paths.
+    """
 
     repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
     """Data set, e.g. `HuggingFaceFW/fineweb-edu`."""
     revision: str = Field(pattern=r"^[0-9a-f]{40}$")
     """Commit. A branch or a tag moves, and the corpus with it."""
-    files: tuple[str, ...] = Field(min_length=1)
-    """Globs of paths in the data set; the files are read in the order of their paths."""
+    configuration: str | None = Field(default=None, min_length=1)
+    """By the name that the data set's card gives it, e.g. `sample-100BT`: its training files."""
+    files: tuple[str, ...] = ()
+    """Globs of paths in the data set, in the place of a configuration."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Fetch the first files that hold so many tokens, by their own count and an end-of-text
     token a document; all files when absent."""
     token_count: str = "token_count"
     """Parquet column with a document's GPT-2 tokens, which `max_tokens` is held against."""
+
+    @model_validator(mode="after")
+    def _files_are_named_once(self) -> Hub:
+        if bool(self.files) == bool(self.configuration):
+            raise ValueError("name either files or a configuration")
+        return self
 
 
 class Fetched(Section):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from deeploop.errors import Interrupted, UserError
 from deeploop.fileio import dump_json, read_json, write_atomically
+from deeploop.text.card import CARD, configuration_patterns
 from deeploop.text.files import column_sum
 from deeploop.text.hub import HubFile, download, list_hub_files
 
@@ -37,7 +38,7 @@ def fetch_text(
         BuildError: the hub cannot be reached, or a file cannot be written or came damaged.
         Interrupted: `stop` said so; the same call goes on from what has come.
     """
-    listed = list_hub_files(params["repo"], params["revision"], params["files"])
+    listed = list_hub_files(params["repo"], params["revision"], _patterns(params, work, stop))
     entries: list[dict[str, Any]] = []
     for file, entry in _fetched(listed, params, work, stop):
         report(entry)
@@ -56,6 +57,16 @@ def fetched_files(folder: Path) -> list[Path]:
     if not isinstance(content, dict):
         raise UserError(f"{folder} holds no {LIST}: it is not what fetch_text leaves")
     return [folder / entry["path"] for entry in content["files"]]
+
+
+def _patterns(params: Mapping[str, Any], work: Path, stop: Callable[[], bool]) -> Sequence[str]:
+    """Return the globs that a rule gives, or those of its configuration from the card."""
+    if params["configuration"] is None:
+        files: Sequence[str] = params["files"]
+        return files
+    [card] = list_hub_files(params["repo"], params["revision"], [CARD])
+    download(card, work / CARD, stop)
+    return configuration_patterns(work / CARD, params["configuration"], card.where)
 
 
 def _fetched(

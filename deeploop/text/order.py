@@ -7,17 +7,11 @@ but seed, step and row: not on processes, micro-batch, or what was drawn before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from deeploop.errors import UserError
 from deeploop.text.shards import Tokens, TokenShards
-
-Batch = TypeVar("Batch")
 
 
 def window_starts(seed: int, step: int, rows: range, choices: int) -> NDArray[np.int64]:
@@ -91,23 +85,3 @@ def _too_small(shards: TokenShards, context_length: int, windows: int) -> str:
         f"{windows} windows of {context_length} need {needed}; "
         "use more text or a larger validation_tokens"
     )
-
-
-def prefetch(load: Callable[[int], Batch], steps: range, depth: int = 2) -> Iterator[Batch]:
-    """Yield `load(step)` for each step, `depth` of them loaded ahead by a background thread.
-
-    An exception of `load` is raised where its batch would have been yielded.
-    """
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch") as pool:
-        waiting: list[Future[Batch]] = []
-        ahead = iter(steps)
-        try:
-            while True:
-                while len(waiting) < depth and (step := next(ahead, None)) is not None:
-                    waiting.append(pool.submit(load, step))
-                if not waiting:
-                    return
-                yield waiting.pop(0).result()
-        finally:
-            for future in waiting:
-                future.cancel()

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from deeploop.errors import UserError
-from deeploop.explain import differences
 from deeploop.nn.config import GPTConfig
 from deeploop.nn.weights import load_weights
+from deeploop.training.checkpoint import differing
 from deeploop.training.config import Execution, Training
 from deeploop.training.language_model import LanguageModelTask
 from deeploop.training.language_model_metrics import unigram_floor
@@ -67,10 +67,7 @@ def _require_same(description: Path, model: Mapping[str, Any]) -> None:
         theirs = json.loads(description.read_text(encoding="utf-8"))["config"]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{description} does not describe a looped GPT: {error}") from error
-    other = [
-        f"{path} is {there}, not {here}"
-        for path, there, here in differences(theirs, model, "model")
-    ]
+    other = list(differing(model, theirs, "model."))
     if other:
         raise UserError(f"{description}: another configuration: {'; '.join(other[:3])}")
 

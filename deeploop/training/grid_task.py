@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -31,7 +30,6 @@ from deeploop.nn.grid_gpt import (
     sized,
 )
 from deeploop.nn.init import table
-from deeploop.training.allocator import keep_freed_memory
 from deeploop.training.checkpoint import write_tensors
 from deeploop.training.config import Execution
 from deeploop.training.grid_config import GridTraining
@@ -39,7 +37,7 @@ from deeploop.training.launch import in_processes, work_off
 from deeploop.training.loop import Trainer
 from deeploop.training.optim import adamw, with_peak_rates
 from deeploop.training.outputs import write_records
-from deeploop.training.puzzle_order import PuzzleOrder, PuzzleRows, spread_rows
+from deeploop.training.puzzle_order import PuzzleOrder, PuzzleRows, Rendered, spread_rows
 from deeploop.training.schedule import learning_rate_factor
 from deeploop.training.sparse_sign import SparseSignSGD
 from deeploop.training.splits import verified_splits
@@ -117,10 +115,14 @@ class GridTask:
         """Return the recipe's fraction of the peak rates."""
         return learning_rate_factor(self.training.recipe, step)
 
-    def loss(self, model: nn.Module, rows: Rows) -> Share:
-        """Return the mean cross-entropy of the rows' output tokens, as a share of the batch's."""
+    def load(self, rows: Rows) -> Rendered:
+        """Return the rows' puzzles."""
         chosen = self.order.rows(rows.step, range(rows.start, rows.stop))
-        batch = self._sequences("train", chosen)
+        return self.data["train"].render(chosen)
+
+    def loss(self, model: nn.Module, rows: Rows, loaded: Rendered) -> Share:
+        """Return the mean cross-entropy of the rows' output tokens, as a share of the batch's."""
+        batch = self._sequences(loaded)
         puzzles = self.puzzle_optimizer.borrow(batch.identifiers)
         loss, *right = self._scores(model, batch, puzzles).sum(1) / self.rows
         return Share(loss, dict(zip(SCORES[1:], (part.detach() for part in right), strict=True)))
@@ -141,7 +143,7 @@ class GridTask:
             f"{split}_{name}": value
             for split, data in self.data.items()
             if data.count
-            for name, value in self._validated(split, data).items()
+            for name, value in self._validated(data).items()
         }
         self.model.train()
         return found
@@ -157,8 +159,8 @@ class GridTask:
     def load_extra_state(self, state: Mapping[str, Tensor]) -> None:
         """Nothing to take back."""
 
-    def _sequences(self, split: str, rows: np.ndarray) -> Sequences:
-        parts = (torch.from_numpy(part) for part in self.data[split].render(rows))
+    def _sequences(self, rendered: Rendered) -> Sequences:
+        parts = (torch.from_numpy(part) for part in rendered)
         return Sequences(*(part.to(self.world.device).long() for part in parts))
 
     def _scores(self, model: nn.Module, batch: Sequences, puzzles: Tensor) -> Tensor:
@@ -171,7 +173,7 @@ class GridTask:
         rows = losses.mean(1), right.to(losses).mean(1), right.all(1).to(losses)
         return torch.stack(rows)
 
-    def _validated(self, split: str, data: PuzzleRows) -> dict[str, float]:
+    def _validated(self, data: PuzzleRows) -> dict[str, float]:
         """Return means over evenly spread rows; sums are taken in one order on every process."""
         chosen = spread_rows(data, self.training.validation.rows)
         size = (len(SCORES), len(chosen))
@@ -179,7 +181,7 @@ class GridTask:
         starts = range(0, len(chosen), VALIDATED_AT_ONCE)
         for start in starts[self.world.rank :: self.world.size]:
             here = slice(start, start + VALIDATED_AT_ONCE)
-            batch = self._sequences(split, chosen[here])
+            batch = self._sequences(data.render(chosen[here]))
             with torch.inference_mode():
                 puzzles = self.model.puzzles[batch.identifiers]
                 scores[:, here] = self._scores(self.model, batch, puzzles).double()
@@ -225,8 +227,6 @@ def train_grid_gpt(
     config = sized(params["model"], data["train"].tokens, data["train"].vocabulary)
     run = Execution.model_validate(execution)
     with joined(run) as world:
-        if world.device.type == "cpu":
-            keep_freed_memory()
         task = GridTask(config, training, data, world, run)
         if world.is_first:
             for line in table(config):

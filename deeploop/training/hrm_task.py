@@ -34,13 +34,18 @@ from deeploop.nn.hrm_halting import (
 from deeploop.nn.hrm_weights import save_model
 from deeploop.nn.stablemax import IGNORED_LABEL
 from deeploop.training.adam_atan2 import AdamATan2
-from deeploop.training.allocator import keep_freed_memory
 from deeploop.training.config import Execution
 from deeploop.training.hrm_config import HRMTraining, learning_rate_factor
 from deeploop.training.loop import Trainer
 from deeploop.training.optim import with_peak_rates
 from deeploop.training.outputs import write_records
-from deeploop.training.puzzle_order import PuzzleOrder, PuzzleRows, published_steps, spread_rows
+from deeploop.training.puzzle_order import (
+    PuzzleOrder,
+    PuzzleRows,
+    Rendered,
+    published_steps,
+    spread_rows,
+)
 from deeploop.training.sparse_sign import SparseSignSGD
 from deeploop.training.task import Rows, Share
 from deeploop.training.world import World, joined
@@ -109,9 +114,14 @@ class HRMTask:
         """Return the published schedule's fraction of the rates."""
         return learning_rate_factor(self.training.recipe, step, self.steps)
 
-    def loss(self, model: nn.Module, rows: Rows) -> Share:
+    def load(self, rows: Rows) -> Rendered:
+        """Return the puzzles that stand ready for the rows."""
+        chosen = self.order.rows(rows.step, range(rows.start, rows.stop))
+        return self.data["train"].render(chosen)
+
+    def loss(self, model: nn.Module, rows: Rows, loaded: Rendered) -> Share:
         """Return one segment's loss on the rows, as a share of the batch's mean."""
-        batch = self._training_batch(rows)
+        batch = to_batch(loaded, self.world.device)
         carry = admit(self.model, self._carried(rows, batch), batch)
         puzzle = None
         if self.puzzle_optimizer is not None:
@@ -173,10 +183,6 @@ class HRMTask:
             return Carry.of({k: v[rows.start : rows.stop] for k, v in tensors.items()})
         return empty_carry(self.model, batch)
 
-    def _training_batch(self, rows: Rows) -> Batch:
-        chosen = self.order.rows(rows.step, range(rows.start, rows.stop))
-        return to_batch(self.data["train"], chosen, self.world.device)
-
     def _draws(self, rows: Rows) -> Exploration:
         seed, here = self.training.seed, slice(rows.start, rows.stop)
         explore = uniform(seed, "explore", rows.step, self.rows)[here]
@@ -194,7 +200,7 @@ class HRMTask:
         starts = range(0, len(chosen), VALIDATED_AT_ONCE)
         for start in starts[self.world.rank :: self.world.size]:
             here = slice(start, start + VALIDATED_AT_ONCE)
-            scores[:, here] = self._scores(to_batch(data, chosen[here], self.world.device))
+            scores[:, here] = self._scores(to_batch(data.render(chosen[here]), self.world.device))
         means = self.world.sum(scores).mean(dim=1).tolist()
         return dict(zip(("exact_accuracy", "accuracy", "halt_probability"), means, strict=True))
 
@@ -207,9 +213,9 @@ class HRMTask:
         return torch.stack([(right == counts).double(), right / counts.double(), halt])
 
 
-def to_batch(data: PuzzleRows, rows: np.ndarray, device: torch.device) -> Batch:
-    """Render rows and return them as tensors on `device`; padding asks for no answer."""
-    inputs, labels, puzzles = (torch.from_numpy(part) for part in data.render(rows))
+def to_batch(rendered: Rendered, device: torch.device) -> Batch:
+    """Return rows as tensors on `device`; padding asks for no answer."""
+    inputs, labels, puzzles = (torch.from_numpy(part) for part in rendered)
     wanted = labels.to(device).int()
     wanted = wanted.masked_fill(wanted == PAD, IGNORED_LABEL)
     return Batch(inputs.to(device).int(), wanted, puzzles.to(device))
@@ -247,8 +253,6 @@ def train_hrm(
     config = sized(params["model"], data["train"])
     run = Execution.model_validate(execution)
     with joined(run) as world:
-        if world.device.type == "cpu":
-            keep_freed_memory()
         task = HRMTask(config, training, data, world, run)
         if world.is_first:
             for line in scaling_table(task.model):

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -83,10 +82,13 @@ class LanguageModelTask:
         """Return the recipe's fraction of the peak rate."""
         return learning_rate_factor(self.training.recipe, step)
 
-    def loss(self, model: nn.Module, rows: Rows) -> Share:
+    def load(self, rows: Rows) -> Tokens:
+        """Return the rows' windows."""
+        return self.windows.batch(rows.step, range(rows.start, rows.stop))
+
+    def loss(self, model: nn.Module, rows: Rows, loaded: Tokens) -> Share:
         """Return the cross-entropy of the rows' windows as a share of the batch's mean."""
-        batch = self.windows.batch(rows.step, range(rows.start, rows.stop))
-        inputs, targets = self._moved(batch)
+        inputs, targets = self._moved(loaded)
         with self._autocast():
             mean: Tensor = model(inputs, targets)
         return Share(mean * (len(rows) / self.rows))
@@ -126,9 +128,10 @@ class LanguageModelTask:
         """Nothing to take back."""
 
     def _moved(self, batch: Tokens) -> tuple[Tensor, Tensor]:
-        tokens = torch.from_numpy(batch.astype(np.int64))
+        tokens = torch.from_numpy(batch)
         if self.world.device.type == "cuda":
             tokens = tokens.pin_memory().to(self.world.device, non_blocking=True)
+        tokens = tokens.long()
         return tokens[:, :-1], tokens[:, 1:]
 
     def _autocast(self) -> AbstractContextManager[None]:

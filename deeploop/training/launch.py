@@ -36,6 +36,9 @@ KNOWN: Mapping[str, type[Exception]] = {
     kind.__name__: kind for kind in (Interrupted, UserError, BuildError)
 }
 POLL_SECONDS = 0.2
+MEETING_NODE = "launch-node"
+"""Stands for the address of the node that srun was started on, which Slurm tells its tasks: names
+need not resolve on a cluster."""
 SHUTDOWN_SECONDS = 10
 """What a worker has left when another one died."""
 
@@ -161,7 +164,7 @@ def command(run: Execution) -> list[str]:
             "execution.nodes is more than 1, which needs a Slurm job to find the other nodes: "
             "use the slurm profile, or one node"
         )
-    meeting = f"--rdzv-endpoint={socket.gethostname()}:{_free_port()}"
+    meeting = f"--rdzv-endpoint={MEETING_NODE}:{_free_port()}"
     srun = ["srun", f"--nodes={run.nodes}", "--ntasks-per-node=1", "--overlap"]
     srun += ["--kill-on-bad-exit=1"]
     name = f"--rdzv-id={os.environ['SLURM_JOB_ID']}"
@@ -177,6 +180,8 @@ def _environment(run: Execution) -> dict[str, str]:
         "PYTHONPATH": f"{code}{os.pathsep}{inherited}" if inherited else code,
         "PYTHONSAFEPATH": "1",
         "OMP_NUM_THREADS": str(run.threads),
+        # DDP warns of what `Trainer` needs, once a process.
+        "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),
     }
 
 
@@ -269,7 +274,20 @@ def _torchrun() -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    main(sys.argv[1:])
+    arguments = sys.argv[1:]
+    if meeting := os.environ.get("SLURM_LAUNCH_NODE_IPADDR"):
+        arguments = [argument.replace(MEETING_NODE, meeting) for argument in arguments]
+        if any(meeting in argument for argument in arguments):
+            arguments.insert(0, f"--local-addr={_address_towards(meeting)}")
+    main(arguments)
+
+
+def _address_towards(other: str) -> str:
+    """Return this node's address on the network that leads to another; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((other, 9))
+        address: str = probe.getsockname()[0]
+        return address
 
 
 if __name__ == "__main__":

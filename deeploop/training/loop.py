@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from deeploop.training.checkpoint import Checkpoint, load_latest, save, write_te
 from deeploop.training.config import Execution
 from deeploop.training.history import History
 from deeploop.training.optim import load_optimizer_tensors, optimizer_tensors, set_rates
+from deeploop.training.prefetch import prefetch
 from deeploop.training.task import Rows, Task
 from deeploop.training.telemetry import Telemetry
 from deeploop.training.world import World
@@ -69,15 +71,25 @@ class Trainer:
         self._resume()
         if self.world.size > 1:
             self.model = DistributedDataParallel(
-                self.task.module, broadcast_buffers=False, gradient_as_bucket_view=True
+                self.task.module,
+                forward_sync_buffers=False,
+                gradient_as_bucket_view=True,
+                # Else DDP packs gradients anew after its first step, in a resumed run a later one,
+                # and where a gradient lies decides in which order processes are summed.
+                find_unused_parameters=True,
             )
         with self.world.together():
             reported = Telemetry(
                 telemetry, self.task, self.world, self.execution.loggers, self.label
             )
-        with self._progress() as progress, reported as lines, self._unwrapping():
+        with (
+            self._progress() as progress,
+            reported as lines,
+            self._unwrapping(),
+            closing(self.batches()) as batches,
+        ):
             while self.step < self.task.steps:
-                values, stopping, saving = self.update()
+                values, stopping, saving = self.update(batches)
                 if self.diverged:
                     log.warning("step %d: not finite; the run ends here", self.step + 1)
                     break
@@ -104,15 +116,27 @@ class Trainer:
         finally:
             self.model = self.task.module
 
-    def update(self) -> tuple[dict[str, float], bool, bool]:
+    def batches(self) -> Generator[Any, None, None]:
+        """Yield what this process's micro-batches need from here to the end, loaded ahead."""
+        ahead = (
+            Rows(step, rows.start, rows.stop)
+            for step in range(self.step, self.task.steps)
+            for rows in self.micro_batches
+        )
+        return prefetch(self.task.load, ahead)
+
+    def update(self, batches: Iterator[Any]) -> tuple[dict[str, float], bool, bool]:
         """Make one update, unless it is not finite.
+
+        Args:
+            batches: those of `batches`, of which it takes one for each micro-batch.
 
         Returns:
             The step's history values; whether to stop; whether to save.
         """
         factor = self.task.learning_rate_factor(self.step)
         set_rates(self.task.optimizers, factor)
-        sums = self._accumulate()
+        sums = self._accumulate(batches)
         device = sums["loss"].device
         flags = torch.tensor(self._wishes(), dtype=torch.float64, device=device)
         shared = self.world.sum(torch.cat((flags, torch.stack(list(sums.values())))))
@@ -128,7 +152,7 @@ class Trainer:
         found["learning_rate"] = self.task.optimizers[0].param_groups[0]["lr"]
         return found, stopping > 0, saving > 0
 
-    def _accumulate(self) -> dict[str, Tensor]:
+    def _accumulate(self, batches: Iterator[Any]) -> dict[str, Tensor]:
         """Add up gradients and metrics of this process's rows; gradients end averaged over all.
 
         DDP divides by the number of processes, but shares are of the global batch: multiply back.
@@ -137,7 +161,8 @@ class Trainer:
         for rows in self.micro_batches:
             last = rows is self.micro_batches[-1]
             with nullcontext() if last else _unsynchronised(self.model):
-                share = self.task.loss(self.model, Rows(self.step, rows.start, rows.stop))
+                here = Rows(self.step, rows.start, rows.stop)
+                share = self.task.loss(self.model, here, next(batches))
                 (share.loss * self.world.size).backward()
             for name, value in {"loss": share.loss.detach(), **share.metrics}.items():
                 wide = value.to(torch.float64)

@@ -19,6 +19,9 @@ import numpy as np
 from deeploop.draws import uniform
 from deeploop.errors import UserError
 
+Rendered = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Inputs and labels, uint8 [n, tokens], and puzzle identifiers, int32 [n]."""
+
 
 class PuzzleRows(Protocol):
     """Rows of one split of an augmented data set (`deeploop.arc.rows.ArcRows`)."""
@@ -36,8 +39,8 @@ class PuzzleRows(Protocol):
     group_indices: np.ndarray
     """int32 [groups + 1], first member of each group."""
 
-    def render(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return inputs and labels, uint8 [n, tokens], and puzzle identifiers, int32 [n]."""
+    def render(self, rows: np.ndarray) -> Rendered:
+        """Return rows of the data set."""
 
 
 class PuzzleOrder:

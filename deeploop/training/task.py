@@ -68,8 +68,16 @@ class Task(Protocol):
     def learning_rate_factor(self, step: int) -> float:
         """Return the fraction of its peak at which update `step` (from 0) is made."""
 
-    def loss(self, model: nn.Module, rows: Rows) -> Share:
-        """Return the rows' share; `model` is `module`, or its wrapper that synchronises gradients.
+    def load(self, rows: Rows) -> Any:
+        """Return what `loss` needs of the data, on the CPU.
+
+        Called ahead of the step, in a thread of its own: it must not touch what a step changes.
+        """
+
+    def loss(self, model: nn.Module, rows: Rows, loaded: Any) -> Share:
+        """Return the share of rows that `load` has loaded.
+
+        `model` is `module`, or its wrapper that synchronises gradients.
 
         With several processes exactly one forward of `model` may carry gradients in a call;
         forwards without gradients go through `module`.

@@ -13,6 +13,7 @@ import torch.utils.deterministic
 from torch import Tensor
 
 from deeploop.errors import BuildError, UserError
+from deeploop.training.allocator import keep_freed_memory
 from deeploop.training.config import Execution, rows_each
 
 
@@ -123,6 +124,7 @@ def _device(execution: Execution, local_rank: int) -> torch.device:
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cpu":
         torch.set_num_threads(execution.threads)
+        keep_freed_memory()
         return torch.device("cpu")
     here, seen = int(environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
     if here > seen:  # all processes of a node say so alike: none waits for another

@@ -22,6 +22,8 @@ for (const heading of document.querySelectorAll("thead th")) {
 // Numbers sort by value, and cells without one come last; labels sort as people order them.
 function compare(a, b) {
   if (a.tagName === "TH") return a.innerText.localeCompare(b.innerText, "en", { numeric: true });
+  const texts = ![a, b].some((cell) => "sort" in cell.dataset);
+  if (texts) return a.innerText.localeCompare(b.innerText, "en", { numeric: true });
   const [x, y] = [a, b].map((cell) => ("sort" in cell.dataset ? Number(cell.dataset.sort) : Infinity));
   return x === y ? 0 : x - y;
 }

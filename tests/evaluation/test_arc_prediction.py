@@ -29,7 +29,7 @@ from deeploop.nn.hrm_config import HRMConfig
 from deeploop.nn.hrm_halting import think_fully
 from deeploop.nn.hrm_weights import load_model, save_model
 from deeploop.training.hrm_task import to_batch
-from deeploop.training.puzzle_order import PuzzleRows
+from deeploop.training.puzzle_order import Rendered
 
 GRID = 4
 
@@ -115,7 +115,7 @@ def test_every_row_is_answered_with_the_full_segments(place: Place) -> None:
     data, model = ArcRows(place.data, "test"), load_model(place.model)
     frame = pl.read_parquet(place.folder / "predictions.parquet")
     assert len(frame) == data.count == 30
-    batch = to_batch(data, np.arange(data.count), torch.device("cpu"))
+    batch = to_batch(data.render(np.arange(data.count)), torch.device("cpu"))
     thought = think_fully(model, batch)
     expected = thought.logits.argmax(-1).to(torch.uint8).numpy()
     assert [bytes(row) for row in expected] == frame["preds"].to_list()
@@ -141,9 +141,9 @@ def test_an_interrupted_prediction_goes_on_where_it_stopped(
     answered: list[int] = []
     answer = HRMModel.answer
 
-    def counted(model: HRMModel, data: PuzzleRows, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        answered.append(len(rows))
-        return answer(model, data, rows)
+    def counted(model: HRMModel, rows: Rendered) -> tuple[Tensor, Tensor]:
+        answered.append(len(rows[0]))
+        return answer(model, rows)
 
     monkeypatch.setattr(HRMModel, "answer", counted)
     assert place.predict(batch_rows=4) == whole

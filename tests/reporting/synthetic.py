@@ -20,7 +20,7 @@ def training_draft(
     return Draft(name=f"{backbone}-{rule}-r{loops}-s{seed}", params={}, groups=groups, cell=cell)
 
 
-def write_training(folder: Path, loss: float | None, **changes: Any) -> None:
+def write_training(folder: Path, loss: float | None, length: int = 450, **changes: Any) -> None:
     """Write a training's outputs; a loss at the floor counts as `floor`."""
     folder.mkdir(parents=True, exist_ok=True)
     stuck = loss is not None and loss > FLOOR - 0.1
@@ -31,18 +31,18 @@ def write_training(folder: Path, loss: float | None, **changes: Any) -> None:
         "unigram_floor": FLOOR,
         "outcome": "diverged" if loss is None else "floor" if stuck else "trained",
         "validation_loss_source": "validation",
-        "steps": 450,
+        "steps": length,
         "tokens": 115_200,
         "parameters": 81_920,
         **changes,
     }
-    start, steps = loss or FLOOR, range(1, 451)
+    start, steps = loss or FLOOR, range(1, length + 1)
     history = {
         "step": list(steps),
         "loss": [start + 2.0 / (1 + step / 20) for step in steps],
         "learning_rate": [3e-3 * min(1.0, step / 30) for step in steps],
         "grad_norm": [1.0 / (1 + step / 50) for step in steps],
-        "validations": [{"step": step, "loss": start + 0.01} for step in (150, 300, 450)],
+        "validations": [{"step": step, "loss": start + 0.01} for step in (length // 3, length)],
     }
     (folder / "metrics.json").write_text(json.dumps(metrics))
     (folder / "history.json").write_text(json.dumps(history))
@@ -80,6 +80,31 @@ def write_vote(folder: Path, shares: Mapping[int, float], puzzles: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     votes = {str(count): share for count, share in shares.items()}
     (folder / "metrics.json").write_text(json.dumps({"votes": votes, "puzzles": puzzles}))
+
+
+def _estimate(value: float | None) -> dict[str, float | None]:
+    return {"value": value, "low": value, "high": value}
+
+
+def _point(step: int, kappa: float | None, rounds: int = 3) -> dict[str, Any]:
+    module = {
+        "rounds": rounds,
+        "kappa": _estimate(kappa),
+        "pair_cosine": _estimate(0.5),
+        "kappa_defined": _estimate(1.2),
+        "gradient_norms": [0.1] * rounds,
+        "common": [0.2] * rounds,
+        "blocks": {},
+    }
+    modules = {"loop": module, "once": module | {"rounds": 1}}
+    return {"step": step, "loss": 2.0, "amplification": _estimate(2.2), "modules": modules}
+
+
+def write_alignment(folder: Path, end: float | None, outcome: str = "trained") -> None:
+    """Write what a measurement along a training puts out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {"outcome": outcome, "points": [_point(0, 3.0), _point(450, end)]}
+    (folder / "alignment.json").write_text(json.dumps(found))
 
 
 class FakePlan:

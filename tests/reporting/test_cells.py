@@ -36,7 +36,9 @@ def test_differences_pair_seeds_and_keep_the_worse_outcome() -> None:
 def test_an_entry_shows_mean_spread_and_every_seed_beside_the_published_value() -> None:
     cell = Cell(where={}, samples=(sample(0, 2.0), sample(1, 2.2)), published=2.25)
     entry = cell_entry(cell, 2)
-    assert (entry.text, entry.spread, entry.detail) == ("2.10", "± 0.14 (n=2)", "2.00, 2.20")
+    assert (entry.text, entry.spread) == ("2.10", "± 0.14 (n=2)")
+    # half a 95 % interval: t = 12.706 at one degree of freedom, times 0.1414 / √2
+    assert entry.detail == "2.00, 2.20; 95 %: 0.83 to 3.37"
     assert (entry.published, entry.difference) == ("2.25", "−0.15")
     assert entry.runs == ("train_lm/s0", "train_lm/s1")
 

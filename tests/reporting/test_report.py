@@ -14,7 +14,7 @@ from typing import ClassVar
 import pytest
 
 from deeploop.errors import BuildError
-from deeploop.reporting.pages import Source
+from deeploop.reporting.pages import Page, Source
 from deeploop.reporting.pages import build as build_pages
 from deeploop.stage import Draft
 from stages import report, table1
@@ -77,7 +77,7 @@ def test_the_page_is_self_contained(suite: Path) -> None:
     Links().feed(page)
     assert all(link.startswith("data:") for link in Links.found)
     assert "@import" not in page
-    assert page.count("<svg") == 11
+    assert page.count("<svg") == 12
     ids = [part.split('"', 1)[0] for part in page.split(' id="')[1:]]
     assert len(ids) == len(set(ids))
 
@@ -147,7 +147,7 @@ def test_run_names_do_no_harm(tmp_path: Path) -> None:
     tables = job.folder
     out = tmp_path / "report"
     out.mkdir()
-    build_pages([Source("table1", tables)], nasty, "demo", out)
+    build_pages([Source("table1", tables)], Page(title=nasty, suite="demo"), out)
     page = (out / "index.html").read_text()
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
@@ -159,7 +159,7 @@ def test_run_names_do_no_harm(tmp_path: Path) -> None:
 def test_a_broken_input_is_named(tmp_path: Path) -> None:
     (tmp_path / "table1.json").write_text("{")
     with pytest.raises(BuildError, match=r"table1\.json"):
-        build_pages([Source("table1", tmp_path)], "title", "demo", tmp_path)
+        build_pages([Source("table1", tmp_path)], Page(title="title", suite="demo"), tmp_path)
 
 
 def test_metrics_without_a_loss_are_named(tmp_path: Path) -> None:

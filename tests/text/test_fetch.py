@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,22 @@ from tests.text import hub_server
 from tests.text.hub_server import COMMIT, REPO
 
 WANTED = "sample/100BT/*.parquet"
+CARD = """---
+license: odc-by
+configs:
+- config_name: default
+  data_files:
+  - {split: train, path: data/*/*}
+- config_name: sample-100BT
+  data_files:
+  - {split: test, path: nothing/*}
+  - {split: train, path: sample/100BT/*}
+- {config_name: listed, data_files: {train: [sample/100BT/001*, sample/100BT/000*]}}
+- {config_name: named, data_files: sample/100BT/004_00000.parquet}
+- {config_name: held-out, data_files: [{split: test, path: sample/*}]}
+---
+# Texts
+"""
 
 
 def rows(index: int) -> dict[str, list[Any]]:
@@ -39,7 +55,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.
     folder.mkdir(parents=True)
     for index in range(5):
         parquet.write_table(pa.table(rows(index)), folder / f"{index:03d}_00000.parquet")
-    (tmp_path / "tree" / "README.md").write_text("# Texts")
+    (tmp_path / "tree" / "README.md").write_text(CARD)
     (tmp_path / "tree" / "sample" / "10BT").mkdir()
     (tmp_path / "tree" / "sample" / "10BT" / "000_00000.parquet").write_bytes(b"not wanted")
     with hub_server.serve(tmp_path / "tree") as served:
@@ -73,6 +89,30 @@ def test_the_files_of_a_rule_are_fetched_in_name_order_with_sizes_and_hashes(
     assert [name for name, _ in hub.requests] == names
 
 
+@pytest.mark.parametrize(
+    ("name", "numbers"), [("sample-100BT", range(5)), ("listed", [0, 1]), ("named", [4])]
+)
+def test_a_configuration_is_the_files_that_the_card_names(
+    tmp_path: Path, hub: hub_server.Hub, name: str, numbers: Sequence[int]
+) -> None:
+    listed = fetch(tmp_path, rule(files=[], configuration=name))
+    paths = [f"sample/100BT/{number:03d}_00000.parquet" for number in numbers]
+    assert [file["path"] for file in listed] == paths
+    assert [name for name, _ in hub.requests] == ["README.md", *paths]
+
+
+@pytest.mark.parametrize(
+    "card", ["# Texts", "---\nconfigs: [: ]\n---\n", "---\nconfigs: [a]\n---\n"]
+)
+def test_a_card_without_configurations_is_one_line(
+    tmp_path: Path, hub: hub_server.Hub, card: str
+) -> None:
+    (hub.tree / "README.md").write_text(card)
+    with pytest.raises(UserError, match=r"README\.md(: its YAML| has no conf)") as caught:
+        fetch(tmp_path, rule(files=[], configuration="sample-100BT"))
+    assert "\n" not in str(caught.value)
+
+
 def test_no_more_files_are_fetched_than_hold_the_tokens(
     tmp_path: Path, hub: hub_server.Hub
 ) -> None:
@@ -85,7 +125,8 @@ def test_no_more_files_are_fetched_than_hold_the_tokens(
 
 def test_a_small_file_is_checked_by_its_git_hash(tmp_path: Path, hub: hub_server.Hub) -> None:
     [listed] = fetch(tmp_path, rule(files=["README.md"]))
-    assert listed == {"path": "README.md", "size": 7, "sha256": sha256(b"# Texts").hexdigest()}
+    digest = sha256(CARD.encode()).hexdigest()
+    assert listed == {"path": "README.md", "size": len(CARD), "sha256": digest}
 
 
 def test_fetched_text_becomes_the_same_tokens_as_local_files(
@@ -204,6 +245,12 @@ def test_a_full_disk_is_one_line_and_finished_files_are_kept(
         ({"repo": "someone/else"}, "the hub has no data set someone/else"),
         ({"files": ["sample/100BT/*.jsonl"]}, r"no file matches 'sample/100BT/\*\.jsonl'"),
         ({"files": ["sample/50BT/*"]}, "no such file or folder"),
+        (
+            {"files": [], "configuration": "sample-50BT"},
+            r"README\.md has no configuration 'sample-50BT' \(it has: default, sample-100BT, listed",
+        ),
+        ({"files": [], "configuration": "held-out"}, "names no train files for configuration"),
+        ({"files": [], "configuration": "default"}, "has no such file or folder"),
         ({"max_tokens": 10, "token_count": "tokens"}, "has no column 'tokens', only: text, id"),
         ({"files": ["README.md"], "max_tokens": 10}, "README.md is damaged or no Parquet file"),
     ],
@@ -225,7 +272,14 @@ def test_no_network_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     "change",
-    [{"revision": "main"}, {"repo": "texts"}, {"files": []}, {"max_tokens": 0}, {"split": "train"}],
+    [
+        {"revision": "main"},
+        {"repo": "texts"},
+        {"files": []},
+        {"configuration": "x"},
+        {"max_tokens": 0},
+        {"split": "train"},
+    ],
 )
 def test_wrong_settings_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError):

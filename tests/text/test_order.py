@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deeploop.errors import UserError
-from deeploop.text.order import TrainingWindows, ValidationWindows, prefetch, window_starts
+from deeploop.text.order import TrainingWindows, ValidationWindows, window_starts
 from deeploop.text.shards import TokenShards, write_part
 
 
@@ -65,19 +65,3 @@ def test_too_little_data_is_named(shards: TokenShards) -> None:
         ValidationWindows(shards, context_length=25, tokens=100)
     with pytest.raises(UserError, match="less than one context"):
         ValidationWindows(shards, context_length=25, tokens=24)
-
-
-def test_prefetch_keeps_order_and_raises_in_place() -> None:
-    assert list(prefetch(lambda step: step * step, range(3, 9), depth=3)) == [9, 16, 25, 36, 49, 64]
-    assert list(prefetch(lambda step: step, range(0))) == []
-
-    def failing(step: int) -> int:
-        if step == 2:
-            raise ValueError("step 2")
-        return step
-
-    seen = []
-    with pytest.raises(ValueError, match="step 2"):
-        for value in prefetch(failing, range(5)):
-            seen.append(value)
-    assert seen == [0, 1]

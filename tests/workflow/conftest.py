@@ -80,7 +80,8 @@ class Project:
         )
 
     def environment(self, **more: str) -> dict[str, str]:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("DEEPLOOP", "SLURM"))}
+        foreign = {k for k in os.environ if k.startswith(("DEEPLOOP", "SLURM"))} - {"SLURM_CONF"}
+        clean = {k: v for k, v in os.environ.items() if k not in foreign}
         path = f"{Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
         return {**clean, "PATH": path, "DVC_NO_ANALYTICS": "1", "PYTHONPATH": "", **more}
 

@@ -5,10 +5,19 @@ import sys
 
 # A job of a build reads the code that the build was planned with.
 sys.path.insert(0, os.environ.get("DEEPLOOP_CODE", workflow.basedir))
+sys.path.append(os.path.join(workflow.basedir, "workflow"))
 
 from deeploop.build import Build
 
-BUILD = Build(workflow, config.get("suite"))
+
+def on_slurm(workflow, build):
+    """Submit and watch jobs as `workflow/steady_slurm.py` does."""
+    from steady_slurm import install
+
+    install(workflow, build)
+
+
+BUILD = Build(workflow, config.get("suite"), on_slurm)
 
 
 def upstream(stage):

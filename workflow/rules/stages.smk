@@ -41,6 +41,8 @@ for stage in BUILD.stages:
         resources:
             mem_mb=needs(stage.name, "memory_mb"),
             runtime=needs(stage.name, "minutes"),
+            nodes=needs(stage.name, "nodes"),
+            gres=needs(stage.name, "gres"),
         params:
             stage=stage.name,
             run=lambda wildcards: wildcards.get("run", "all"),

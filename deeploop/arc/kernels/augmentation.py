@@ -58,17 +58,22 @@ def draw_philox(key: np.uint64, trial: int, colours: np.ndarray) -> np.int64:
 @compiled
 def fill_sums(
     cells: np.ndarray,
-    offsets: np.ndarray,
     shapes: np.ndarray,
     tables: HashTables,
     sums: np.ndarray,
     salts: np.ndarray,
 ) -> None:
-    """Fill `sums` [8, pairs, colours, lanes] and `salts` [8, pairs, lanes] of a puzzle's pairs."""
+    """Fill `sums` [8, pairs, colours, lanes] and `salts` [8, pairs, lanes] of a puzzle's pairs.
+
+    `shapes` [pairs, 2, 2] are heights and widths of inputs and outputs, whose cells follow each
+    other in `cells`.
+    """
+    start = np.int64(0)
     for pair in range(shapes.shape[0]):
         for side in range(2):
             height, width = np.int64(shapes[pair, side, 0]), np.int64(shapes[pair, side, 1])
-            grid = cells[offsets[pair, side] : offsets[pair, side] + height * width]
+            grid = cells[start : start + height * width]
+            start += height * width
             for symmetry in range(SYMMETRIES):
                 add_colour_sums(
                     grid, height, width, symmetry, side, tables,
@@ -109,7 +114,6 @@ def keep_distinct(
     state: np.ndarray,
     key: np.uint64,
     cells: np.ndarray,
-    offsets: np.ndarray,
     shapes: np.ndarray,
     tables: HashTables,
     symmetries: np.ndarray,
@@ -128,7 +132,7 @@ def keep_distinct(
     pairs = shapes.shape[0]
     sums = np.zeros((SYMMETRIES, pairs, COLOURS, LANES), np.uint64)
     salts = np.zeros((SYMMETRIES, pairs, LANES), np.uint64)
-    fill_sums(cells, offsets, shapes, tables, sums, salts)
+    fill_sums(cells, shapes, tables, sums, salts)
     size = 4
     while size < 2 * (wanted + 1):
         size *= 2

@@ -1,7 +1,8 @@
-"""A training: steps that are saved, and can be slow."""
+"""A training: steps that are saved, and can be slow, or held as long as a file is there."""
 
 import os
 import time
+from pathlib import Path
 
 from deeploop.errors import Interrupted
 from deeploop.stage import Draft, Section, Stage, StageSection
@@ -56,6 +57,8 @@ def run(job):
         part.write_text(f"{index + 1} {state}")
         part.replace(saved)
         time.sleep(float(os.environ.get("TOY_STEP_SECONDS", "0")))
+        while "TOY_HOLD" in os.environ and Path(os.environ["TOY_HOLD"]).exists() and not job.stop():
+            time.sleep(0.05)
         if job.stop():
             raise Interrupted(job.run)
     (job.folder / "weights.txt").write_text(state)
