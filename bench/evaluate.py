@@ -178,7 +178,7 @@ def imported_ours() -> Callable[[Path, int], Any]:
 def imported_theirs() -> Callable[[Path, int], Any]:
     from bench.hflm import hflm
 
-    return lambda model, batch_size: hflm(model, "gpt2", batch_size)
+    return hflm
 
 
 def instant() -> Any:
