@@ -6,6 +6,7 @@ import resource
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from deeploop.fileio import dump_json, read_json, write_atomically
 
@@ -54,9 +55,9 @@ class Attempts:
             cpu_seconds=sum(one["cpu_seconds"] for one in known),
         )
 
-    def _read(self) -> list[dict[str, float | None]]:
+    def _read(self) -> list[dict[str, Any]]:
         known = read_json(self._path)
         return known if isinstance(known, list) else []
 
-    def _write(self, attempts: list[dict[str, float | None]]) -> None:
+    def _write(self, attempts: list[dict[str, Any]]) -> None:
         write_atomically(self._path, dump_json(attempts))
