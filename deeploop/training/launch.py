@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import socket
@@ -33,6 +34,8 @@ ARGUMENTS = "arguments.json"
 KNOWN: Mapping[str, type[Exception]] = {
     kind.__name__: kind for kind in (Interrupted, UserError, BuildError)
 }
+GONE = re.compile(r"Connection (closed|reset) by peer|Broken pipe")
+"""Gloo's words for a process that is no more."""
 POLL_SECONDS = 0.2
 SHUTDOWN_SECONDS = 10
 """What a worker has left when another one died."""
@@ -181,8 +184,12 @@ def _relay(lines: IO[str]) -> None:
 
 
 def _raise_outcome(folder: Path, code: int) -> None:
-    """Raise the first error of any worker: later ones are its consequences."""
+    """Raise the first error of any worker: later ones are its consequences.
+
+    A worker that was killed leaves none; the others' complaint that it is gone tells nothing.
+    """
     found = [json.loads(path.read_text()) for path in folder.glob("rank-*.json")]
+    found = [record for record in found if not GONE.search(record["message"])]
     if found:
         first = min(found, key=lambda record: record["time"])
         if first["kind"] in KNOWN:
