@@ -99,7 +99,7 @@ def _exhibit(name: str, runs: list[PlacedRun], params: Mapping[str, Any], folder
     if name == "table1":
         return make.losses(runs, params["published_backbone"], folder)
     if name == "table3":
-        return make.votes(runs, folder)
+        return make.votes(runs, folder, params.get("beside", ()))
     if name == "p_sweep":
         return make.p_sweep(runs, folder)
     if name == "sweeps":
@@ -131,6 +131,7 @@ def _unreadable(run: PlacedRun) -> str:
     readers: dict[str, tuple[Callable[[], object], ...]] = {
         "train_lm": (run.training, run.history),
         "train_hrm": (run.seen, run.history),
+        "train_arc_lm": (run.seen, run.history),
         "evaluate_lm": (run.evaluation,),
         "vote_arc": (run.vote,),
         "measure_alignment": (partial(measurement, run),),

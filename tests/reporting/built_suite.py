@@ -79,7 +79,7 @@ def _write(run: Run, folder: Path, steps: int) -> None:
     if run.stage == "train_lm":
         stuck = run.draft.cell["alpha_p"] < 0.45 and "p_sweep" in run.draft.groups
         write_training(folder, FLOOR if stuck else 2.5 + 0.3 * dice.random(), length=steps)
-    elif run.stage == "train_hrm":
+    elif run.stage in ("train_hrm", "train_arc_lm"):
         write_training(folder, 0.9 + 0.1 * dice.random(), length=steps)
     elif run.stage == "evaluate_lm":
         tasks = published().downstream.tasks
