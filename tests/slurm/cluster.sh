@@ -73,13 +73,16 @@ start_munged() {  # one of our own, with a key of its own
     --log-file="$dir/log/munged.log" 2>>"$dir/log/munged.log"
 }
 
-stop() {  # stop NAME: by its own process id, and wait until it is gone
-  local file="$dir/state/$1.pid" process
-  [ -s "$file" ] || return 0
-  process=$(cat "$file")
-  kill "$process" 2>/dev/null || return 0
-  for _ in $(seq 400); do kill -0 "$process" 2>/dev/null || return 0; sleep 0.1; done
-  kill -9 "$process" 2>/dev/null || true
+stop() {  # stop NAME...: by their own process ids, and wait until they are gone
+  local name processes=()
+  for name in "$@"; do
+    [ ! -s "$dir/state/$name.pid" ] || processes+=("$(cat "$dir/state/$name.pid")")
+  done
+  [ ${#processes[@]} -gt 0 ] || return 0
+  kill "${processes[@]}" 2>/dev/null || return 0
+  # kill succeeds as long as one of them is there.
+  for _ in $(seq 400); do kill -0 "${processes[@]}" 2>/dev/null || return 0; sleep 0.1; done
+  kill -9 "${processes[@]}" 2>/dev/null || true
 }
 
 await_nodes() {
@@ -104,7 +107,7 @@ stop-controller) stop slurmctld ;;
 start-controller) slurmctld ;;
 down)
   timeout 20 scancel --user="$(id -un)" 2>/dev/null || true
-  for daemon in slurmd-node1 slurmd-node2 slurmctld munged; do stop $daemon; done
+  stop slurmd-node1 slurmd-node2 slurmctld munged
   ;;
 *)
   echo "no such action: $action" >&2

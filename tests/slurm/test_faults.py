@@ -16,7 +16,7 @@ from tests.workflow.conftest import Project
 
 pytestmark = [
     pytest.mark.skipif(not can_start(), reason="needs root and Debian's slurm-wlm and munge"),
-    pytest.mark.xdist_group("slurm"),  # one cluster a machine
+    pytest.mark.xdist_group("slurm"),  # one cluster serves all
 ]
 Start = Callable[..., Build]
 TRAIN = "train/a"
