@@ -10,7 +10,7 @@ from typing import Any
 
 from deeploop.errors import BuildError
 from deeploop.plan import Plan, Run
-from deeploop.reporting import curves, make, rule_table
+from deeploop.reporting import curves, harness_table, make, rule_table
 from deeploop.reporting.alignment_table import measurement
 from deeploop.reporting.artifacts import write_exhibit
 from deeploop.reporting.data_identity import data_sets
@@ -106,6 +106,8 @@ def _exhibit(name: str, runs: list[PlacedRun], params: Mapping[str, Any], folder
         return make.sweeps(runs, params["groups"])
     if name == "alignment":
         return make.alignment(runs, folder)
+    if name == "harness":
+        return harness_table.exhibit(runs)
     return make.downstream(name, runs, params["published_backbone"], folder)
 
 
@@ -135,6 +137,7 @@ def _unreadable(run: PlacedRun) -> str:
         "evaluate_lm": (run.evaluation,),
         "vote_arc": (run.vote,),
         "measure_alignment": (partial(measurement, run),),
+        "hrm_harness_check": (partial(harness_table.harness_metrics, run),),
     }
     try:
         for read in readers[run.address.partition("/")[0]] if run.done else ():

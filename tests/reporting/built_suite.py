@@ -87,6 +87,9 @@ def _write(run: Run, folder: Path, steps: int) -> None:
         write_evaluation(folder, shares, n=500)
     elif run.stage == "measure_alignment":
         write_alignment(folder, 1 + dice.random())
+    elif run.stage == "hrm_harness_check":
+        found = {"percent": {"1": 4.0, "2": 5.0}, "votes": 2, "found": 5.0, "expected": 5.0}
+        (folder / "metrics.json").write_text(dump_json({"outcome": "passed", **found}))
     elif run.stage == "check_theory":
         shown = Exhibit(name=run.stage, title="The theory", source="made up", about="")
         write_exhibit(shown, folder)

@@ -42,7 +42,7 @@ def compile_tables(tables: list[str], folder: Path) -> None:
 def test_every_table_of_a_report_compiles(tmp_path: Path) -> None:
     built = demo_suite.build(tmp_path / "suite")
     build_published(tmp_path / "published")
-    plan = make_project(tmp_path / "project", "demo-extras")
+    plan = make_project(tmp_path / "project", "extras")
     fill(tmp_path / "project", plan, steps=30)
     build_partial(Resolver(tmp_path / "project", plan, write=False), tmp_path / "extras")
     folders = (built / "tables", tmp_path / "published/tables", tmp_path / "extras/tables")
