@@ -7,6 +7,7 @@ word replaced by one that was never seen, so that no tokenizer's cache knows it.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -28,22 +29,27 @@ tokens of prose, as the 9.7 million documents of sample/10BT have."""
 LETTERS = "etaoinshrdlucmfw"
 
 
-def write_english(folder: Path, megabytes: int, files: int) -> list[Path]:
-    """Write so much UTF-8 text into so many files, unless they are there; return them."""
+def write_english(
+    folder: Path, megabytes: int, files: int, original: float = math.inf
+) -> list[Path]:
+    """Write so much UTF-8 text into so many files, unless they are there; return them.
+
+    Finding docstrings is slow: after `original` megabytes of them the rest is variations.
+    """
     paths = [folder / f"{megabytes}mb-{index:03d}_00000.parquet" for index in range(files)]
     if not all(path.exists() for path in paths):
         folder.mkdir(parents=True, exist_ok=True)
-        documents = _documents()
+        documents = _documents(original * 1e6)
         for path in paths:
             _write(path, documents, megabytes * 10**6 // files)
     return paths
 
 
-def _documents() -> Iterator[str]:
+def _documents(original: float) -> Iterator[str]:
     generator = random.Random(0)
     held: list[str] = []
     length, wanted = 0, 0.0
-    for text in _docstrings(generator):
+    for text in _docstrings(generator, original):
         held.append(text)
         length += len(text)
         if length >= wanted:
@@ -51,20 +57,28 @@ def _documents() -> Iterator[str]:
             held, length, wanted = [], 0, generator.lognormvariate(*LOG_LENGTH)
 
 
-def _docstrings(generator: random.Random) -> Iterator[str]:
+def _docstrings(generator: random.Random, original: float) -> Iterator[str]:
     seen: dict[str, None] = {}
-    for name in sorted({found.metadata["Name"] for found in distributions()}):
-        try:
-            for found in package_docstrings(name):
-                text = found.encode("utf-8", "replace").decode()
-                if text not in seen:
-                    seen[text] = None
-                    yield text
-        except UserError:
-            continue  # no Python files
+    found = 0
+    for text in _found():
+        if text not in seen:
+            seen[text] = None
+            found += len(text)
+            yield text
+        if found >= original:
+            break
     while True:
         for text in seen:
             yield _varied(text, generator)
+
+
+def _found() -> Iterator[str]:
+    for name in sorted({found.metadata["Name"] for found in distributions()}):
+        try:
+            for text in package_docstrings(name):
+                yield text.encode("utf-8", "replace").decode()
+        except UserError:
+            continue  # no Python files
 
 
 def _varied(text: str, generator: random.Random) -> str:

@@ -67,17 +67,19 @@ def run_child(what: str, side: str, options: argparse.Namespace) -> dict[str, An
 
 
 def report_steps(found: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Print medians, ranges and their ratio."""
+    """Print medians and ranges, and the ratio of each process to its neighbour in time."""
     rates = {side: [f["rate"] for f in found if f["side"] == side] for side in SIDES}
     unit = "CPU-second" if options.device == "cpu" else "second"
     for side, values in rates.items():
         middle = statistics.median(values)
         print(f"{side:<6} {middle:.4f} steps a {unit} ({min(values):.4f} to {max(values):.4f})")
-    ratio = statistics.median(rates["ours"]) / statistics.median(rates["plain"])
-    overlap = min(rates["ours"]) <= max(rates["plain"]) and min(rates["plain"]) <= max(
-        rates["ours"]
+    pairs = [ours / plain for ours, plain in zip(rates["ours"], rates["plain"], strict=True)]
+    undecided = " (undecided: pairs differ in sign)" if min(pairs) < 1 < max(pairs) else ""
+    middle = statistics.median(pairs)
+    print(
+        f"ours / plain, of pairs in turn: {middle:.3f} ({min(pairs):.3f} to {max(pairs):.3f})"
+        f"{undecided}"
     )
-    print(f"ours / plain: {ratio:.3f}" + (" (undecided: the ranges overlap)" if overlap else ""))
 
 
 def report_memory(found: list[dict[str, Any]]) -> None:

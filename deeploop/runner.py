@@ -30,6 +30,7 @@ from deeploop.frozen import FrozenPlan, code_path, pointed_plan
 from deeploop.locks import RunLock
 from deeploop.plan import Run
 from deeploop.project import code_root, is_frozen, stages_home, store_root
+from deeploop.spent import Attempts, Spent
 from deeploop.stage import Input, Job
 from deeploop.store import Entry, Outputs, finish, key_of, publish, published, restore_manifest
 
@@ -145,9 +146,14 @@ def _compute(root: Path, run: Run, entry: Entry, plan: FrozenPlan, quiet: bool) 
         )
         job.telemetry.parent.mkdir(parents=True, exist_ok=True)
         started = time.time()
+        attempts = Attempts(entry.partial)
+        attempts.begin(alive=job.telemetry)
         log.info("%s: %s", run.id, "resumed" if resumed else "started")
-        _work(run, job)
-        provenance = _provenance(root, run, started, resumed, plan.digest, begun)
+        try:
+            _work(run, job)
+        finally:
+            spent = attempts.end()
+        provenance = _provenance(root, run, spent, resumed, plan.digest, begun)
         outputs = finish(entry, run, run.spec_text, provenance)
         log.info("%s: done in %.1f s", run.id, time.time() - started)
     return outputs
@@ -257,25 +263,25 @@ def _stop_signals() -> Iterator[Callable[[], bool]]:
 
 
 def _provenance(
-    root: Path, run: Run, started: float, resumed: bool, plan: str, code: str
+    root: Path, run: Run, spent: Spent, resumed: bool, plan: str, code: str
 ) -> dict[str, Any]:
     """Return who, when, where, how long, how much: never part of any identity."""
-    seconds = time.time() - started
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return {
+        "attempts": spent.attempts,
         "code": code,
-        "cpu_seconds": round(sum(u.ru_utime + u.ru_stime for u in usage), 2),
+        "cpu_seconds": round(spent.cpu_seconds, 2),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "git_commit": _git(root, "rev-parse", "HEAD"),
         "git_dirty": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
-        "gpu_hours": round(run.resources.gpus * seconds / 3600, 4),
+        "gpu_hours": round(run.resources.gpus * spent.seconds / 3600, 4),
         "host": socket.gethostname(),
         "libraries": {name: metadata.version(name) for name in sorted(run.declaration.libraries)},
         "peak_memory_mb": round(max(u.ru_maxrss for u in usage) / 1024, 1),
         "plan": plan,
         "python": sys.version.split()[0],
         "resumed": resumed,
-        "seconds": round(seconds, 2),
+        "seconds": round(spent.seconds, 2),
         "slurm_job": os.environ.get("SLURM_JOB_ID", ""),
         "stage_code": CodeDigests({"deeploop": code_root(), "stages": stages_home(root)}).digest(
             f"stages.{run.stage}"

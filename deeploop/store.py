@@ -127,7 +127,8 @@ def finish(entry: Entry, run: Run, spec_text: str, provenance: Mapping[str, Any]
     """
     outputs = measure(entry.partial / "outputs")
     shutil.rmtree(entry.partial / "work", ignore_errors=True)
-    (entry.partial / "job.json").unlink(missing_ok=True)
+    for name in ("job.json", "attempts.json"):
+        (entry.partial / name).unlink(missing_ok=True)
     write_atomically(entry.partial / "spec.json", spec_text)
     write_atomically(entry.partial / "provenance.json", dump_json(provenance))
     write_atomically(

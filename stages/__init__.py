@@ -8,6 +8,7 @@ from stages import (
     fetch_arc,
     fetch_tasks,
     fetch_text,
+    harness,
     hrm_harness_check,
     measure_alignment,
     p_sweep,
@@ -47,5 +48,6 @@ REGISTRY = (
     p_sweep.STAGE,
     sweeps.STAGE,
     alignment.STAGE,
+    harness.STAGE,
     report.STAGE,
 )

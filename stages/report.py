@@ -10,7 +10,7 @@ from deeploop.reporting.drafts import EXHIBITS, PUBLISHED_FILE, RUN, rows
 from deeploop.reporting.names import slug
 from deeploop.stage import Draft, Job, Planned, Plot, Section, Stage
 
-TRAININGS = ("train_lm", "train_hrm")
+TRAININGS = ("train_lm", "train_hrm", "train_arc_lm")
 """The stages whose runs' curves follow."""
 
 

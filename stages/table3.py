@@ -13,8 +13,13 @@ class Table3Section(Section):
 
 
 def expand(section: Table3Section, plan: Planned) -> Iterator[Draft]:
-    """Plan one table over the votes of group `table3`."""
-    return table_draft("vote_arc", plan.of("vote_arc", group="table3"))
+    """Plan one table over the votes of group `table3`, and the suite's others beside them."""
+    drafts = plan.of("vote_arc", group="table3")
+    others = [draft for draft in plan.of("vote_arc") if "table3" not in draft.groups]
+    if not drafts or not others:
+        return table_draft("vote_arc", drafts)
+    beside = {"beside": [f"vote_arc/{draft.name}" for draft in others]}
+    return table_draft("vote_arc", [*drafts, *others], beside)
 
 
 def run(job: Job) -> None:
@@ -23,7 +28,8 @@ def run(job: Job) -> None:
     from deeploop.reporting.make import votes
     from deeploop.reporting.runs import placed_runs
 
-    write_exhibit(votes(placed_runs(job), job.folder), job.folder)
+    beside = job.params.get("beside", ())
+    write_exhibit(votes(placed_runs(job), job.folder, beside), job.folder)
 
 
 STAGE = Stage(

@@ -2,10 +2,9 @@
 
 To open it:
 
-    from deeploop.nn.hugging_face import register
-    from transformers import AutoModelForCausalLM
-    register()
-    model = AutoModelForCausalLM.from_pretrained("OUT")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    model = AutoModelForCausalLM.from_pretrained("OUT", trust_remote_code=True)
+    tokenizer = AutoTokenizer.from_pretrained("OUT")
 """
 
 from __future__ import annotations

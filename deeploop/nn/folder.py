@@ -72,6 +72,7 @@ def open_model(
         raise UserError(f"{folder} is no model folder: no {weights}")
     with torch.device(device):
         model = LoopedGPT(config)
-    load_weights(model, folder / weights, device)
+    load_weights(model, folder / weights, device, in_place=False)
+    model.float()  # a training in another precision is opened as any other
     # weights go on requiring gradients: autocast keeps bf16 copies, for all R rounds, of such only
     return model.eval()

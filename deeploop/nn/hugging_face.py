@@ -1,7 +1,9 @@
-"""The looped GPT as a Hugging Face model: `register()`, then `AutoModelForCausalLM` opens it.
+"""The looped GPT as a Hugging Face model.
 
-The weights keep their names. The cache has a slot for every visit: `num_hidden_layers` is K * R.
-Needs transformers (5.24 or newer: `cache` was named otherwise before), an optional extra.
+`AutoModelForCausalLM` opens an exported folder with `trust_remote_code=True`, because the folder
+names the classes of this module, or without it after `register()`. The weights keep their names;
+the cache has a slot for every visit: `num_hidden_layers` is K * R. Needs transformers (5.24 or
+newer: `cache` was named otherwise before), an optional extra.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from deeploop.nn.cache import Uncached
 from deeploop.nn.config import GPTConfig
-from deeploop.nn.folder import open_model
+from deeploop.nn.folder import describe, open_model
 from deeploop.nn.gpt import LoopedGPT
 from deeploop.nn.layers import rotation
+from deeploop.text.hub_tokenizer import hub_tokenizer
 
 
 class HubConfig(PreTrainedConfig):
@@ -109,6 +112,18 @@ class HubLoopedGPT(PreTrainedModel, GenerationMixin):
                     buffer.copy_(values[:, None, None])
 
 
+AUTO_CLASSES: dict[str, type] = {"AutoConfig": HubConfig, "AutoModelForCausalLM": HubLoopedGPT}
+"""What `trust_remote_code` opens a folder with."""
+MODULE = "modeling_deeploop"
+MODULE_TEXT = f'''"""Opens this folder in transformers; needs the package deeploop."""
+
+from {__name__} import HubConfig, HubLoopedGPT
+
+__all__ = ["HubConfig", "HubLoopedGPT"]
+'''
+"""The one file of code in a folder."""
+
+
 def register() -> None:
     """Make the Auto classes of transformers know the model."""
     AutoConfig.register(HubConfig.model_type, HubConfig, exist_ok=True)
@@ -116,15 +131,18 @@ def register() -> None:
 
 
 def export(folder: Path, target: Path) -> None:
-    """Write a model folder as one for `AutoModelForCausalLM.from_pretrained`.
+    """Write a model folder as one that transformers opens, its tokenizer included.
 
     Raises:
-        UserError: `folder` is no model folder.
+        UserError: `folder` is no model folder, or GPT-2's vocabulary cannot be had.
     """
     model = open_model(folder)
     config = HubConfig(gpt=model.config.model_dump(mode="json"))
     config.architectures = [HubLoopedGPT.__name__]
+    config.auto_map = {auto: f"{MODULE}.{cls.__name__}" for auto, cls in AUTO_CLASSES.items()}
     hub = HubLoopedGPT(config)
     hub.model.load_state_dict(model.state_dict())
     hub.tie_weights()
     hub.save_pretrained(target)
+    (target / f"{MODULE}.py").write_text(MODULE_TEXT, encoding="utf-8")
+    hub_tokenizer(describe(folder).tokenizer).save_pretrained(target)

@@ -89,7 +89,7 @@ class Attention(nn.Module):
         qkv = F.linear(x, self.qkv).view(batch, length, 3, self.heads, self.head_size)
         qk, v = qkv.split((2, 1), dim=2)  # its gradient is one copy; an index's, a padded sum
         q, k = rotate(qk, cos, sin).unbind(2)  # both at once: half the kernels
-        v = v.squeeze(2)
+        v = v.squeeze(2).contiguous()  # a view would keep queries and keys for the backward pass
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         q, k, v = (part.to(v.dtype).transpose(1, 2) for part in (q, k, v))

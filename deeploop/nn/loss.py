@@ -86,6 +86,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             slope = slope.div_(hidden.shape[0]).to(compute)
             hidden_grad[rows] = torch.mm(slope, weights)
             _add_product(head_grad, slope.t(), states)
+            del logs, slope  # the next chunk's logits take their place
         if hidden_grad is not None and head_grad is not None:
             ctx.save_for_backward(hidden_grad, head_grad)
         return (total / hidden.shape[0]).to(torch.promote_types(compute, torch.float32))

@@ -12,6 +12,7 @@ from itertools import pairwise
 from math import inf
 from statistics import fmean
 
+from deeploop.reporting.entries import number
 from deeploop.reporting.evidence import Evidence
 from deeploop.reporting.judging import Judgement, Part, differences, judge, missing, within, yes
 from deeploop.reporting.names import backbone_name, rule_name
@@ -118,7 +119,7 @@ def _growing(gaps: dict[int, list[float]], backbone: str, digits: int) -> Iterat
             yield missing(f"{_at(backbone, few)} or {many}")
             continue
         before, after = fmean(gaps[few]), fmean(gaps[many])
-        label = f"gain {before:.{digits}f} at R = {few}, {after:.{digits}f} at R = {many}"
+        label = f"gain {number(before, digits)} at R = {few}, {number(after, digits)} at R = {many}"
         yield yes(label, after > before)
 
 

@@ -10,7 +10,7 @@ from deeploop.stage import Draft
 PAPER_EXHIBITS = ("table1", "p_sweep", "table2", "table4", "table3")
 """The stages whose numbers the paper has too: what its claims are judged by."""
 
-EXHIBITS = (*PAPER_EXHIBITS, "sweeps", "alignment", "check_theory")
+EXHIBITS = (*PAPER_EXHIBITS, "sweeps", "alignment", "check_theory", "harness")
 """The stages whose tables and figures a report shows, in its order."""
 
 RUN = "all"

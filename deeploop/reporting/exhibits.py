@@ -63,6 +63,11 @@ class Table(Record):
     notes: tuple[str, ...] = ()
     """What marks in the entries mean."""
 
+    @property
+    def compared(self) -> bool:
+        """Whether any published number stands in it."""
+        return any(e.published for group in self.groups for row in group.rows for e in row.entries)
+
 
 class Drawing(Record):
     """A figure; its files are `<name>.svg`, `.pdf` and `.png`."""

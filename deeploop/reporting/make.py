@@ -34,9 +34,9 @@ def downstream(name: str, runs: Sequence[PlacedRun], beside: str, folder: Path) 
     return downstream_table.exhibit(name, table, downstream_figure.draw(name, table, folder))
 
 
-def votes(runs: Sequence[PlacedRun], folder: Path) -> Exhibit:
-    """Return Table 3; the voting ladder is drawn into `folder`."""
-    table = votes_table.votes_table(runs)
+def votes(runs: Sequence[PlacedRun], folder: Path, beside: Sequence[str] = ()) -> Exhibit:
+    """Return Table 3; the voting ladder is drawn into `folder`. `beside` are not the paper's."""
+    table = votes_table.votes_table(runs, beside)
     return votes_table.exhibit(table, votes_figure.draw(table, folder))
 
 

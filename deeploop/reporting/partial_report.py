@@ -10,7 +10,7 @@ from typing import Any
 
 from deeploop.errors import BuildError
 from deeploop.plan import Plan, Run
-from deeploop.reporting import curves, make, rule_table
+from deeploop.reporting import curves, harness_table, make, rule_table
 from deeploop.reporting.alignment_table import measurement
 from deeploop.reporting.artifacts import write_exhibit
 from deeploop.reporting.data_identity import data_sets
@@ -99,13 +99,15 @@ def _exhibit(name: str, runs: list[PlacedRun], params: Mapping[str, Any], folder
     if name == "table1":
         return make.losses(runs, params["published_backbone"], folder)
     if name == "table3":
-        return make.votes(runs, folder)
+        return make.votes(runs, folder, params.get("beside", ()))
     if name == "p_sweep":
         return make.p_sweep(runs, folder)
     if name == "sweeps":
         return make.sweeps(runs, params["groups"])
     if name == "alignment":
         return make.alignment(runs, folder)
+    if name == "harness":
+        return harness_table.exhibit(runs)
     return make.downstream(name, runs, params["published_backbone"], folder)
 
 
@@ -131,9 +133,11 @@ def _unreadable(run: PlacedRun) -> str:
     readers: dict[str, tuple[Callable[[], object], ...]] = {
         "train_lm": (run.training, run.history),
         "train_hrm": (run.seen, run.history),
+        "train_arc_lm": (run.seen, run.history),
         "evaluate_lm": (run.evaluation,),
         "vote_arc": (run.vote,),
         "measure_alignment": (partial(measurement, run),),
+        "hrm_harness_check": (partial(harness_table.harness_metrics, run),),
     }
     try:
         for read in readers[run.address.partition("/")[0]] if run.done else ():

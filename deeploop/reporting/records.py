@@ -28,6 +28,7 @@ PEAK_FLOPS = 989.4e12
 _RATE = "_per_second"
 
 _PROVENANCE: Mapping[str, Any] = {
+    "attempts": 1,
     "code": "?",
     "finished": "?",
     "git_commit": "?",
@@ -62,7 +63,7 @@ class RunRecord:
 
     @property
     def hours(self) -> float | None:
-        """Wall-clock of the attempt that finished."""
+        """Wall-clock of all attempts together."""
         seconds = self.provenance.get("seconds")
         return None if seconds is None else seconds / 3600
 
@@ -165,8 +166,8 @@ def compute_exhibit(records: Sequence[RunRecord]) -> Exhibit | None:
         title="Cost of a cell of Table 1",
         source=paper.source,
         about="Wall-clock hours and GPU-hours of the runs of Table 1, mean over rules and seeds; "
-        f"the published ones are of {paper.gpu}. A run that was interrupted counts its last "
-        "attempt only.",
+        f"the published ones are of {paper.gpu}. All attempts of a run that was interrupted or "
+        "failed count; one that was killed counts up to its last sign of life.",
         table=Table(
             corner="Hours",
             columns=tuple(f"R = {count}" for count in loops),

@@ -8,6 +8,7 @@ from math import sqrt
 
 from deeploop.reporting.cells import Cell, Place, Sample, paired
 from deeploop.reporting.exhibits import Drawing, Exhibit, Fact, Group, Table
+from deeploop.reporting.names import rule_name
 from deeploop.reporting.published import published
 from deeploop.reporting.rule_rows import Style, gap_row, ordered, rule_rows
 from deeploop.reporting.runs import PlacedRun, VoteMetrics
@@ -28,36 +29,53 @@ class VotesTable:
     """(rule, votes) -> cell, in percent."""
     gaps: tuple[Cell, ...]
     """DeepLoop minus vanilla for each number of votes; empty unless both rules are there."""
+    beside: Mapping[tuple[str, int], Cell]
+    """(name, votes) -> cell, of runs that the paper does not have."""
 
 
-def votes_table(runs: Sequence[PlacedRun]) -> VotesTable:
-    """Arrange votes into the cells of Table 3."""
-    measured = tuple((run, run.vote()) for run in runs if run.done)
-    pending = [run.cell["rule"] for run in runs if not run.done]
-    rules = ordered([run.cell["rule"] for run in runs], RULES)
-    counts = {count for _, found in measured for count in found.votes}
-    votes = tuple(sorted(counts or published().arc_votes.differences))
+def votes_table(runs: Sequence[PlacedRun], beside: Sequence[str] = ()) -> VotesTable:
+    """Arrange votes into the cells of Table 3; the runs at the addresses `beside` are apart."""
+    paper = [run for run in runs if run.address not in beside]
+    votes = _columns(runs)
+    rules = ordered([run.cell["rule"] for run in paper], RULES)
     cells = {
-        (rule, count): _cell(measured, pending.count(rule), rule, count)
+        (rule, count): _cell([run for run in paper if run.cell["rule"] == rule], rule, count)
         for rule in rules
         for count in votes
     }
-    both = votes if set(RULES) <= set(rules) else ()
-    gaps = tuple(_gap(cells, count) for count in both)
-    return VotesTable(measured, rules, votes, cells, gaps)
-
-
-def _cell(
-    measured: Sequence[tuple[PlacedRun, VoteMetrics]], pending: int, rule: str, votes: int
-) -> Cell:
-    samples = tuple(
-        _sample(run, found, votes)
-        for run, found in measured
-        if run.cell["rule"] == rule and votes in found.votes
+    others: dict[str, list[PlacedRun]] = {}
+    for run in runs:
+        if run.address in beside:
+            others.setdefault(_label(run), []).append(run)
+    return VotesTable(
+        measured=tuple((run, run.vote()) for run in paper if run.done),
+        rules=rules,
+        votes=votes,
+        cells=cells,
+        gaps=tuple(_gap(cells, count) for count in votes) if set(RULES) <= set(rules) else (),
+        beside={(name, v): _cell(found, name, v) for name, found in others.items() for v in votes},
     )
-    place: Place = {"rule": rule, "votes": votes}
-    expected = published().voted(rule, votes)
-    return Cell(where=place, samples=samples, published=expected, pending=pending)
+
+
+def _columns(runs: Sequence[PlacedRun]) -> tuple[int, ...]:
+    counts = {count for run in runs if run.done for count in run.vote().votes}
+    return tuple(sorted(counts or published().arc_votes.differences))
+
+
+def _label(run: PlacedRun) -> str:
+    """Return how a run that the paper lacks is named."""
+    rule = rule_name(run.cell["rule"])
+    return f"Looped GPT, {rule}, R = {run.cell['loops']}" if "loops" in run.cell else f"HRM, {rule}"
+
+
+def _cell(runs: Sequence[PlacedRun], rule: str, votes: int) -> Cell:
+    found = [(run, run.vote()) for run in runs if run.done]
+    return Cell(
+        where={"rule": rule, "votes": votes},
+        samples=tuple(_sample(run, vote, votes) for run, vote in found if votes in vote.votes),
+        published=published().voted(rule, votes),
+        pending=len(runs) - len(found),
+    )
 
 
 def _sample(run: PlacedRun, found: VoteMetrics, votes: int) -> Sample:
@@ -82,6 +100,11 @@ def exhibit(table: VotesTable, drawings: tuple[Drawing, ...]) -> Exhibit:
     rows = rule_rows(table.rules, table.votes, table.cells, STYLE)
     if table.gaps:
         rows.append(gap_row("Δ (DeepLoop − vanilla)", table.gaps, STYLE))
+    groups = [Group(label="", rows=tuple(rows))]
+    if table.beside:
+        names = tuple(dict.fromkeys(name for name, _ in table.beside))
+        more = rule_rows(names, table.votes, table.beside, STYLE)
+        groups.append(Group(label="Beyond the paper", rows=tuple(more)))
     puzzles = sorted({found.puzzles for _, found in table.measured})
     return Exhibit(
         name=NAME,
@@ -94,13 +117,13 @@ def exhibit(table: VotesTable, drawings: tuple[Drawing, ...]) -> Exhibit:
         table=Table(
             corner="Method",
             columns=tuple(f"K = {votes}" for votes in table.votes),
-            groups=(Group(label="", rows=tuple(rows)),),
+            groups=tuple(groups),
         ),
         drawings=drawings,
         findings=_findings(table),
         notes=_notes(puzzles),
         facts=tuple(Fact(label="ARC puzzles voted on", value=str(count)) for count in puzzles),
-        cells=(*table.cells.values(), *table.gaps),
+        cells=(*table.cells.values(), *table.gaps, *table.beside.values()),
     )
 
 

@@ -92,7 +92,7 @@ def open_part(path: Path) -> Tokens:
     if tokens < 0 or held != tokens:
         raise UserError(
             f"token shard {path} is damaged: its header promises {tokens} tokens, "
-            f"the file holds {held:g}; rebuild or fetch it again"
+            f"the file holds {held:.12g}; rebuild or fetch it again"
         )
     if tokens == 0:
         return np.empty(0, dtype=TOKEN)

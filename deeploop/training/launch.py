@@ -15,6 +15,7 @@ import inspect
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import socket
@@ -35,6 +36,8 @@ ARGUMENTS = "arguments.json"
 KNOWN: Mapping[str, type[Exception]] = {
     kind.__name__: kind for kind in (Interrupted, UserError, BuildError)
 }
+GONE = re.compile(r"Connection (closed|reset) by peer|Broken pipe")
+"""Gloo's words for a process that is no more."""
 POLL_SECONDS = 0.2
 MEETING_NODE = "launch-node"
 """Stands for the address of the node that srun was started on, which Slurm tells its tasks: names
@@ -215,8 +218,12 @@ def _relay(lines: IO[str]) -> None:
 
 
 def _raise_outcome(folder: Path, code: int) -> None:
-    """Raise the first error of any worker: later ones are its consequences."""
+    """Raise the first error of any worker: later ones are its consequences.
+
+    A worker that was killed leaves none; the others' complaint that it is gone tells nothing.
+    """
     found = [json.loads(path.read_text()) for path in folder.glob("rank-*.json")]
+    found = [record for record in found if not GONE.search(record["message"])]
     if found:
         first = min(found, key=lambda record: record["time"])
         if first["kind"] in KNOWN:

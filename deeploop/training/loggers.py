@@ -6,7 +6,9 @@ All write below the run's folder and stay offline; WANDB_MODE=online is the user
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Protocol
 
@@ -45,7 +47,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run that `wandb sync` uploads; a resumed training goes on in it."""
+    """A run that `wandb sync` uploads; each attempt at a training is a folder with the run's id."""
 
     def __init__(self, folder: Path, run: str) -> None:
         import wandb
@@ -53,8 +55,9 @@ class WeightsAndBiases:
         mode = os.environ.get("WANDB_MODE", "offline")
         identifier = run.replace("/", "-")
         folder.mkdir(parents=True, exist_ok=True)
+        resume = None if mode == "offline" else "allow"  # which it warns of: there is no server
         self.run = wandb.init(
-            project=PROJECT, name=run, id=identifier, dir=folder, mode=mode, resume="allow"
+            project=PROJECT, name=run, id=identifier, dir=folder, mode=mode, resume=resume
         )
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -67,13 +70,21 @@ class WeightsAndBiases:
 
 
 class Trackio:
-    """A local database for `trackio show`."""
+    """A local database for `trackio show`; a resumed training goes on in its run.
+
+    Trackio talks on standard output, which is the command's own.
+    """
 
     def __init__(self, folder: Path, run: str) -> None:
         os.environ.setdefault("TRACKIO_DIR", str(folder))  # read when it is imported
         import trackio
 
-        self.run = trackio.init(project=PROJECT, name=run.replace("/", "-"), resume="allow")
+        self.finish = trackio.finish
+        name = run.replace("/", "-")
+        with redirect_stdout(sys.stderr):
+            self.run = trackio.init(
+                PROJECT, name, resume="allow", auto_log_gpu=False, auto_log_cpu=False
+            )
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """See `MetricLogger`."""
@@ -81,7 +92,8 @@ class Trackio:
 
     def close(self) -> None:
         """See `MetricLogger`."""
-        self.run.finish()
+        with redirect_stdout(sys.stderr):
+            self.finish()
 
 
 LOGGERS: Mapping[LoggerName, Callable[[Path, str], MetricLogger]] = {

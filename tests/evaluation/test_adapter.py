@@ -43,17 +43,12 @@ def _instances(pairs: list[tuple[str, ...]], kind: str = "loglikelihood") -> lis
 
 
 @pytest.fixture(params=["bytes", "gpt2"])
-def tokenizer(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def folder(request: pytest.FixtureRequest, byte_model: Path, gpt2_model: Path) -> Path:
+    return byte_model if request.param == "bytes" else gpt2_model
 
 
-@pytest.fixture
-def folder(tokenizer: str, byte_model: Path, gpt2_model: Path) -> Path:
-    return byte_model if tokenizer == "bytes" else gpt2_model
-
-
-def test_edge_cases_score_as_in_the_harness_own_adapter(folder: Path, tokenizer: str) -> None:
-    adapter, theirs = _adapter(folder), hflm(folder, tokenizer)
+def test_edge_cases_score_as_in_the_harness_own_adapter(folder: Path) -> None:
+    adapter, theirs = _adapter(folder), hflm(folder)
     wanted = theirs.loglikelihood(_instances(list(EDGE_CASES.values())), disable_tqdm=True)
     found = adapter.loglikelihood(_instances(list(EDGE_CASES.values())))
     for name, ours, reference in zip(EDGE_CASES, found, wanted, strict=True):
@@ -61,16 +56,16 @@ def test_edge_cases_score_as_in_the_harness_own_adapter(folder: Path, tokenizer:
         assert ours[1] == reference[1], name
 
 
-def test_rolling_scores_as_in_the_harness_own_adapter(folder: Path, tokenizer: str) -> None:
+def test_rolling_scores_as_in_the_harness_own_adapter(folder: Path) -> None:
     texts = _instances([(LONG,), ("short",), (LONG[:257],)], "loglikelihood_rolling")
-    wanted = hflm(folder, tokenizer).loglikelihood_rolling(texts, disable_tqdm=True)
+    wanted = hflm(folder).loglikelihood_rolling(texts, disable_tqdm=True)
     assert _adapter(folder).loglikelihood_rolling(texts) == pytest.approx(wanted, abs=1e-3)
 
 
 @pytest.mark.parametrize("shots", [0, 1])
 def test_all_tasks_score_as_in_the_harness_own_adapter(gpt2_model: Path, shots: int) -> None:
     adapter = _adapter(gpt2_model)
-    theirs = hflm(gpt2_model, "gpt2")
+    theirs = hflm(gpt2_model)
     for loaded in load_tasks(task_folders(SAMPLES, PAPER_TASKS)):
         ours = run_task(adapter, loaded.task, loaded.name, shots)
         reference = run_task(theirs, loaded.task, loaded.name, shots)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import lm_eval.tasks
 import pytest
-import yaml
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.evaluator import simple_evaluate
 
 from deeploop.evaluation.config import PAPER_TASKS
-from deeploop.evaluation.harness import DEFINITIONS, load_tasks, tuned_harness
+from deeploop.evaluation.harness import load_tasks, tuned_harness
 from deeploop.evaluation.sources import SAMPLES, task_folders
+from tests.evaluation.own_way import write_definitions
 
 Prompts = dict[str, list[tuple[str, str]]]
 """Task -> (context, continuation) of each request."""
@@ -40,17 +40,7 @@ class RecordingLM(LM):
 
 def _own_way(folder: Path, shots: int) -> Prompts:
     """Load by files that include the stock definitions and name other data, and evaluate."""
-    stock = Path(lm_eval.tasks.__file__).parent
-    for name, definition in DEFINITIONS.items():
-        files = {path.stem: str(path) for path in (SAMPLES / name).glob("*.jsonl")}
-        config = {
-            "include": str(stock / definition),
-            "task": name,
-            "dataset_path": "json",
-            "dataset_name": None,
-            "dataset_kwargs": {"data_files": files, "cache_dir": str(folder / "cache")},
-        }
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(config))
+    write_definitions(folder, PAPER_TASKS)
     manager = lm_eval.tasks.TaskManager(include_path=str(folder), include_defaults=False)
     model = RecordingLM()
     simple_evaluate(model, tasks=list(PAPER_TASKS), num_fewshot=shots, task_manager=manager)

@@ -77,9 +77,9 @@ def fill(
 def _write(run: Run, folder: Path, steps: int) -> None:
     dice = random.Random(run.id)
     if run.stage == "train_lm":
-        stuck = run.draft.cell["p"] < 0.45 and "p_sweep" in run.draft.groups
+        stuck = run.draft.cell["alpha_p"] < 0.45 and "p_sweep" in run.draft.groups
         write_training(folder, FLOOR if stuck else 2.5 + 0.3 * dice.random(), length=steps)
-    elif run.stage == "train_hrm":
+    elif run.stage in ("train_hrm", "train_arc_lm"):
         write_training(folder, 0.9 + 0.1 * dice.random(), length=steps)
     elif run.stage == "evaluate_lm":
         tasks = published().downstream.tasks
@@ -87,6 +87,9 @@ def _write(run: Run, folder: Path, steps: int) -> None:
         write_evaluation(folder, shares, n=500)
     elif run.stage == "measure_alignment":
         write_alignment(folder, 1 + dice.random())
+    elif run.stage == "hrm_harness_check":
+        found = {"percent": {"1": 4.0, "2": 5.0}, "votes": 2, "found": 5.0, "expected": 5.0}
+        (folder / "metrics.json").write_text(dump_json({"outcome": "passed", **found}))
     elif run.stage == "check_theory":
         shown = Exhibit(name=run.stage, title="The theory", source="made up", about="")
         write_exhibit(shown, folder)

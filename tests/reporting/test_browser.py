@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from deeploop.reporting.partial_report import build_records
 from deeploop.reporting.published_report import build_published
+from deeploop.resolve import Resolver
 from tests.reporting import browser, demo_suite
+from tests.reporting.built_suite import fill, make_project
 
 pytestmark = pytest.mark.skipif(browser.CHROMIUM is None, reason="needs chromium")
 
@@ -46,6 +49,18 @@ def test_sorting_and_selection(suite: Found) -> None:
         assert (chosen["every"], chosen["none"], chosen["one"]) == (chosen["runs"], 0, 1)
         assert set(chosen["quantities"].values()) == {1}
         assert "at step" in chosen["tip"]
+
+
+def test_the_page_of_the_runs(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    plan = make_project(root, "smoke")
+    fill(root, plan, steps=30)
+    page, problems = build_records(Resolver(root, plan, write=False), tmp_path / "out")
+    assert problems == []
+    found = browser.look(page, tmp_path)
+    check(found, figures=0)
+    for view in found[0].values():
+        assert view["sorting"]["up"] == sorted(view["sorting"]["up"], key=float)
 
 
 def test_the_published_report(tmp_path: Path) -> None:

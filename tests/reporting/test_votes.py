@@ -52,3 +52,18 @@ def test_votes_that_only_some_runs_have_leave_a_dash(tmp_path: Path) -> None:
     (vanilla, deeploop, _) = exhibit(found, ()).table.groups[0].rows  # type: ignore[union-attr]
     assert [entry.text for entry in vanilla.entries] == ["30.00", "—"]
     assert [entry.text for entry in deeploop.entries] == ["—", "40.00"]
+
+
+def test_runs_beyond_the_paper_stand_below_and_change_no_number_above(tmp_path: Path) -> None:
+    paper = [run(tmp_path, rule, 0, {1: 0.3, 2: 0.4}) for rule in ("vanilla", "deeploop")]
+    folder = tmp_path / "gpt"
+    write_vote(folder, {1: 0.9, 2: 0.95}, 400)
+    gpt = PlacedRun("vote_arc/gpt", {"rule": "deeploop", "loops": 3, "seed": 0}, folder)
+    alone, found = votes_table(paper), votes_table([*paper, gpt], ["vote_arc/gpt"])
+    assert (found.cells, found.gaps, found.rules) == (alone.cells, alone.gaps, alone.rules)
+    before, above = exhibit(alone, ()).table, exhibit(found, ()).table
+    assert before is not None and above is not None
+    assert above.groups[0] == before.groups[0]
+    (row,) = above.groups[1].rows
+    assert (above.groups[1].label, row.label) == ("Beyond the paper", "Looped GPT, DeepLoop, R = 3")
+    assert [entry.text for entry in row.entries] == ["90.00", "95.00"]

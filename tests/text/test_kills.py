@@ -16,13 +16,18 @@ from bench.english import write_english
 from deeploop.fileio import sha256_file
 
 REPOSITORY = Path(__file__).parents[2]
+ONE_FILE_A_UNIT = (
+    "import sys; from deeploop import cli; from deeploop.text import corpora;"
+    "corpora.UNIT_BYTES = 1; sys.exit(cli.main(sys.argv[1:]))"
+)
+"""Real input files are large enough for that; these would be taken together."""
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def english(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("english")
-    write_english(folder, megabytes=50, files=8)
+    write_english(folder, megabytes=50, files=8, original=3)
     return folder
 
 
@@ -30,7 +35,7 @@ def start(english: Path, out: Path, workers: int) -> subprocess.Popen[bytes]:
     command = ["data", "build", "--source", str(english / "*.parquet"), "--id", "id"]
     command += ["--out", str(out), "--workers", str(workers), "--validation-tokens", "100000"]
     return subprocess.Popen(
-        [sys.executable, "-m", "deeploop", *command],
+        [sys.executable, "-c", ONE_FILE_A_UNIT, *command],
         cwd=REPOSITORY,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiktoken.load import data_gym_to_mergeable_bpe_ranks
 
 from deeploop.errors import UserError
 from deeploop.text import gpt2_files as locations
-from deeploop.text.gpt2 import Gpt2Tokenizer
+from deeploop.text.gpt2 import Gpt2Tokenizer, read_ranks
 from deeploop.text.gpt2_files import GPT2_FILES, find_gpt2_file
 from deeploop.text.tokenizers import ByteTokenizer
 from deeploop.text.utf8 import well_formed
@@ -72,6 +73,13 @@ def test_gpt2_agrees_with_another_implementation(gpt2_files: Path) -> None:
     texts = [well_formed(text) for text in EDGE_STRINGS]
     for ids, text in zip(Gpt2Tokenizer(gpt2_files).encode(texts), texts, strict=True):
         assert ids.tolist() == other.encode(text).ids, text
+
+
+def test_ranks_are_those_of_tiktokens_reader(gpt2_files: Path) -> None:
+    merges, encoder = (gpt2_files / name for name in ("vocab.bpe", "encoder.json"))
+    expected = data_gym_to_mergeable_bpe_ranks(str(merges), str(encoder))
+    assert read_ranks(encoder) == expected
+    assert len(expected) == 50256
 
 
 def test_files_are_found_in_order(

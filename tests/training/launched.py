@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import torch
 
 from deeploop.errors import Interrupted, UserError
 from deeploop.training.launch import work_off
@@ -20,6 +23,11 @@ def pretend(folder: Path, ending: str, stop: Callable[[], bool]) -> None:
         raise UserError("the batch is odd")
     if ending == "bug" and rank == "1":
         raise ValueError("a bug")
+    if ending == "killed":
+        torch.distributed.init_process_group("gloo")
+        if rank == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        torch.distributed.all_reduce(torch.ones(1))  # it fails, for want of the other
     agreed = folder / "agreed"  # a real training sums its processes' wishes
     while not (stop() or agreed.exists()):
         time.sleep(0.01)

@@ -47,6 +47,11 @@ def test_a_bug_names_the_process_and_ends_the_others(tmp_path: Path) -> None:
     assert not running(tmp_path, "0")
 
 
+def test_a_killed_worker_is_said_to_be_killed(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"exit code 1: killed from outside, or out of memory"):
+        launch(tmp_path, "killed")
+
+
 def test_a_stop_reaches_the_workers(tmp_path: Path) -> None:
     with pytest.raises(Interrupted, match="saved at step 3"):
         launch(tmp_path, "stop", stop=(tmp_path / "beat-0").exists)

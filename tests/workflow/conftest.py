@@ -62,7 +62,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=900,  # the smoke suite takes a minute or two of CPU, and machines are busy
             check=False,
         )
         return Outcome(done.returncode, done.stdout)
