@@ -45,7 +45,11 @@ def exhibit(runs: Sequence[PlacedRun], groups: Mapping[str, Sequence[str]]) -> E
             ),
             notes=legend(sample for cell in every for sample in cell.samples),
         ),
-        findings=tuple(_finding(TITLES.get(name, name), found) for name, found in cells.items()),
+        findings=tuple(
+            _finding(TITLES.get(name, name), found)
+            for name, found in cells.items()
+            if any(cell.samples for cell in found)
+        ),
         cells=tuple(every),
     )
 
@@ -106,5 +110,7 @@ def _row(cell: Cell) -> Row:
 
 
 def _finding(title: str, cells: Sequence[Cell]) -> str:
-    parts = "; ".join(f"{_trained(c)} of {len(c.samples)} with {_label(c)}" for c in cells)
+    """Say how many seeds train, of the settings that have a result."""
+    seen = [cell for cell in cells if cell.samples]
+    parts = "; ".join(f"{_trained(c)} of {len(c.samples)} with {_label(c)}" for c in seen)
     return f"{title}: {parts}."

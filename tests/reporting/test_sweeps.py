@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from deeploop.reporting.sweeps_table import wilson
+from deeploop.reporting.runs import PlacedRun
+from deeploop.reporting.sweeps_table import exhibit, wilson
 
 
 @pytest.mark.parametrize(
@@ -17,3 +18,14 @@ from deeploop.reporting.sweeps_table import wilson
 )
 def test_intervals_of_fractions(hits: int, trials: int, low: float, high: float) -> None:
     assert wilson(hits, trials) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_nothing_is_said_of_settings_without_a_result() -> None:
+    cell = {"backbone": "tiny", "alpha_p": 0.5, "beta_p": 0.0, "loops": 5, "seed": 0}
+    found = exhibit(
+        [PlacedRun("train_lm/one", cell, None)], {"alpha_or_beta_alone": ["train_lm/one"]}
+    )
+    assert found.findings == ()
+    assert found.table is not None
+    (row,) = found.table.groups[0].rows
+    assert {entry.text for entry in row.entries} == {"pending"}
