@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tarfile
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,7 @@ def unpack(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if not archive.is_file():
             pytest.skip(f"{archive} is not here")
         folder = tmp_path_factory.mktemp(name)
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+        shutil.unpack_archive(archive, folder)
         return next(folder.glob("data")) if (folder / "data").is_dir() else folder / "corpus"
 
     return unpack_archive

@@ -32,7 +32,12 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_the_rule_is_identity_and_runs_where_there_is_network() -> None:
     [draft] = drafts({"edu": RULE | {"max_tokens": 50e9}})
     assert draft.name == "edu" and draft.resources.network
-    assert draft.params == {**RULE, "max_tokens": 50_000_000_000, "token_count": "token_count"}
+    assert draft.params == {
+        **RULE,
+        "configuration": None,
+        "max_tokens": 50_000_000_000,
+        "token_count": "token_count",
+    }
 
 
 def test_the_stage_fetches_and_logs(tmp_path: Path, tree: Path) -> None:

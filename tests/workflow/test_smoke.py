@@ -98,10 +98,12 @@ def test_table3_builds_only_what_it_needs(tmp_path: Path) -> None:
         config = SMOKE if engine == "snakemake" else ()
         outcome = project.build(engine, "table3", *config)
         assert outcome.code == 0, outcome.text
-        assert outcome.computed == {"build_arc/arc1-tiny", "table3/all"} | {
-            f"{stage}/hrm-{rule}-s0"
-            for stage in ("train_hrm", "predict_arc", "vote_arc")
-            for rule in ("vanilla", "deeploop")
+        hrm = {f"train_hrm/hrm-{rule}-s0" for rule in ("vanilla", "deeploop")}
+        voted = ("hrm-vanilla-s0", "hrm-deeploop-s0", "gpt-deeploop-r2-s0")  # its last row
+        assert outcome.computed == {
+            *("build_arc/arc1-tiny", "train_arc_lm/gpt-deeploop-r2-s0", "table3/all"),
+            *hrm,
+            *(f"{stage}/{run}" for stage in ("predict_arc", "vote_arc") for run in voted),
         }
 
 
