@@ -61,8 +61,14 @@ class Build:
         self._by_name = {(run.stage, run.name): run for run in self.runs}
 
     def run(self, stage: str, wildcards: Mapping[str, str]) -> Run:
-        """Return the run that a rule's wildcards name."""
-        return self._by_name[stage, wildcards.get("run", "all")]
+        """Return the run that a rule's wildcards name; a target that names none ends the build."""
+        name = wildcards.get("run", "all")
+        return self._by_name.get((stage, name)) or _or_exit(lambda: self._unknown(stage, name))
+
+    def _unknown(self, stage: str, name: str) -> NoReturn:
+        assert self._plan is not None  # a job has the run it was made for
+        known = self._plan.get(stage, name)
+        raise UserError(f"{stage}/{name} is another name of {known.id}: ask for {known.manifest}")
 
     def deciders(self, run: Run) -> tuple[Run, ...]:
         """Return the runs whose bytes must be known before `run` can be decided."""

@@ -199,3 +199,9 @@ def test_no_remote_is_one_line(built: dict[str, Project]) -> None:
     outcome = built["dvc"].deeploop("push")
     assert (outcome.code, outcome.text.count("\n")) == (2, 1)
     assert "dvc remote add" in outcome.text
+
+
+def test_a_target_that_names_no_run_is_one_line(built: dict[str, Project]) -> None:
+    outcome = built["snakemake"].snakemake("results/demo/train/zz/manifest.json")
+    assert (outcome.code, outcome.text.count("Traceback")) == (2, 0)
+    assert "suite demo has no run train/zz" in outcome.text
