@@ -26,7 +26,7 @@ test-slow: $(INSTALLED)
 	python -m pytest -m slow
 
 slurm-test: $(INSTALLED)
-	python -m pytest tests/slurm -m "slow or not slow"
+	DEEPLOOP_TEST_SLURM=required python -m pytest tests/slurm -m "slow or not slow"
 
 kill-test: $(INSTALLED)
 	DEEPLOOP_TEST_KILLS=50 python -m pytest tests/workflow/test_accidents.py -k killed_at_random

@@ -21,6 +21,8 @@ from tests.slurm.project import SETTINGS
 from tests.workflow.conftest import Outcome, Project, make_project
 
 SCRIPT = Path(__file__).with_name("cluster.sh")
+REQUIRED = "DEEPLOOP_TEST_SLURM"
+"""Environment variable that forbids to skip, where Slurm is installed."""
 EVENT_SECONDS = 240
 BUILD_SECONDS = 600
 
@@ -63,6 +65,19 @@ class Slurm:
         raise AssertionError(f"nothing came within {seconds} s")
 
 
+def start_or_skip(cluster: Slurm) -> None:
+    """Start the cluster; some containers allow no slurmd, which `make slurm-test` does not excuse.
+
+    Only that is excused: what happens to builds on a cluster that runs always counts.
+    """
+    try:
+        cluster.do("up", str(os.getpid()))
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        if REQUIRED in os.environ:
+            raise
+        pytest.skip(f"no Slurm can be started here: {error}")
+
+
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Slurm]:
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # pytest's are too long for sockets
@@ -70,7 +85,7 @@ def slurm() -> Iterator[Slurm]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(folder / "etc" / "slurm.conf"))
         try:
-            cluster.do("up", str(os.getpid()))
+            start_or_skip(cluster)
             yield cluster
         finally:
             cluster.do("down")
