@@ -132,24 +132,13 @@ def _draft(
         name=f"gpt-{rule}-r{loops}-s{seed}",
         params={"model": resolved(model), "training": resolved(training)},
         inputs=(("build_arc", section.dataset),),
-        resources=_resources(cost, loops),
+        resources=Resources.of_training(
+            cost.gpus, cost.nodes, cost.gpu_hours.get(loops, 0.0), cost.memory_gb
+        ),
         execution=execution,
         version=section.version,
         groups=(purpose,),
         cell={"rule": rule, "p": p, "loops": loops, "seed": seed},
-    )
-
-
-def _resources(cost: Cost, loops: int) -> Resources:
-    hours = cost.gpu_hours.get(loops, 0.0)
-    wall_minutes = 60 * hours / max(cost.gpus, 1)
-    return Resources(
-        gpus=cost.gpus,
-        nodes=cost.nodes,
-        gpu_hours=hours,
-        cpus=max(1, 4 * cost.gpus // cost.nodes),
-        memory_gb=cost.memory_gb,
-        minutes=max(30, round(1.25 * wall_minutes)),
     )
 
 

@@ -166,7 +166,7 @@ def _draft(
         name=name,
         params={"model": resolved(model), "training": resolved(training)},
         inputs=(("build_arc", section.dataset),),
-        resources=_resources(section.cost),
+        resources=Resources.of_training(**dict(section.cost)),
         execution=resolved(section.execution) | {"processes": _processes(section)},
         version=section.version + override.version - 1,
         groups=(purpose,),
@@ -188,18 +188,6 @@ def _training(length: Length, override: Override, seed: int) -> HRMTraining:
 
 def _processes(section: TrainHRMSection) -> int:
     return section.cost.gpus or section.execution.processes
-
-
-def _resources(cost: Cost) -> Resources:
-    wall_minutes = 60 * cost.gpu_hours / max(cost.gpus, 1)
-    return Resources(
-        gpus=cost.gpus,
-        nodes=cost.nodes,
-        gpu_hours=cost.gpu_hours,
-        cpus=max(1, 4 * cost.gpus // cost.nodes),
-        memory_gb=cost.memory_gb,
-        minutes=max(30, round(1.25 * wall_minutes)),
-    )
 
 
 def _joined(known: Draft | None, draft: Draft) -> Draft:

@@ -273,16 +273,8 @@ def _cost(section: TrainLMSection, group: Group, backbone: str) -> Cost:
 
 def _resources(group: Group, cost: Cost, loops: int) -> Resources:
     hours = group.gpu_hours or cost.gpu_hours.get(loops, 0.0)
-    wall_minutes = 60 * hours / max(cost.gpus, 1)
-    return Resources(
-        gpus=cost.gpus,
-        nodes=cost.nodes,
-        gpu_hours=hours,
-        estimate=cost.source,
-        cpus=max(1, 4 * cost.gpus // cost.nodes),
-        memory_gb=cost.memory_gb if cost.gpus else 4.0,
-        minutes=max(30, round(1.25 * wall_minutes)),
-    )
+    memory_gb = cost.memory_gb if cost.gpus else 4.0
+    return Resources.of_training(cost.gpus, cost.nodes, hours, memory_gb, cost.source)
 
 
 def _execution(

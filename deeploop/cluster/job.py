@@ -14,13 +14,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 from deeploop.cluster.attempts import History, last_words
 from deeploop.cluster.settings import Cluster
-from deeploop.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USER_ERROR
-from deeploop.plan import Run
+from deeploop.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
+from deeploop.plan import Run, public_version
 from deeploop.status import last_telemetry
 from deeploop.store import Entry
 
@@ -135,8 +134,8 @@ def foreign_libraries(planned: str) -> str:
     for item in planned.split():
         name, _, version = item.partition("=")
         try:
-            here = metadata.version(name).partition("+")[0]
-        except metadata.PackageNotFoundError:
+            here = public_version(name)
+        except UserError:
             here = "none"
         if here != version:
             wrong.append(f"{name} {here} (planned with {version})")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +36,8 @@ from deeploop.training.launch import in_processes, work_off
 from deeploop.training.loop import Trainer
 from deeploop.training.optim import adamw, with_peak_rates
 from deeploop.training.outputs import write_records
-from deeploop.training.puzzle_order import PuzzleOrder, PuzzleRows, Rendered, spread_rows
+from deeploop.training.puzzle_order import PuzzleOrder, PuzzleRows, Rendered
+from deeploop.training.puzzle_validation import puzzle_scores
 from deeploop.training.schedule import learning_rate_factor
 from deeploop.training.sparse_sign import SparseSignSGD
 from deeploop.training.splits import verified_splits
@@ -138,15 +138,10 @@ class GridTask:
         A row counts for `exact_accuracy` when every output token is the most probable one after
         the right ones before it: exactly then greedy decoding writes the whole square right.
         """
-        self.model.eval()
-        found = {
-            f"{split}_{name}": value
-            for split, data in self.data.items()
-            if data.count
-            for name, value in self._validated(data).items()
-        }
-        self.model.train()
-        return found
+        rows = self.training.validation.rows
+        return puzzle_scores(
+            self.model, self.data, rows, SCORES, self._validated, self.world, VALIDATED_AT_ONCE
+        )
 
     def weights(self) -> Mapping[str, Tensor]:
         """Return the model's weights, the puzzle embedding among them."""
@@ -165,7 +160,7 @@ class GridTask:
 
     def _scores(self, model: nn.Module, batch: Sequences, puzzles: Tensor) -> Tensor:
         """Return every row's `SCORES`, fp32 or wider [3, rows]."""
-        with self._autocast():
+        with self.world.autocast(self.training.recipe.precision):
             logits = model(batch.inputs, batch.outputs, puzzles)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         losses = F.cross_entropy(logits.transpose(1, 2), batch.outputs, reduction="none")
@@ -173,24 +168,12 @@ class GridTask:
         rows = losses.mean(1), right.to(losses).mean(1), right.all(1).to(losses)
         return torch.stack(rows)
 
-    def _validated(self, data: PuzzleRows) -> dict[str, float]:
-        """Return means over evenly spread rows; sums are taken in one order on every process."""
-        chosen = spread_rows(data, self.training.validation.rows)
-        size = (len(SCORES), len(chosen))
-        scores = torch.zeros(size, dtype=torch.float64, device=self.world.device)
-        starts = range(0, len(chosen), VALIDATED_AT_ONCE)
-        for start in starts[self.world.rank :: self.world.size]:
-            here = slice(start, start + VALIDATED_AT_ONCE)
-            batch = self._sequences(data.render(chosen[here]))
-            with torch.inference_mode():
-                puzzles = self.model.puzzles[batch.identifiers]
-                scores[:, here] = self._scores(self.model, batch, puzzles).double()
-        means = self.world.sum(scores).mean(dim=1).tolist()
-        return dict(zip(SCORES, means, strict=True))
-
-    def _autocast(self) -> AbstractContextManager[None]:
-        enabled = self.training.recipe.precision == "bf16"
-        return torch.autocast(self.world.device.type, torch.bfloat16, enabled=enabled)
+    def _validated(self, rendered: Rendered) -> Tensor:
+        """Return every row's `SCORES` without gradients, fp64 [3, rows]."""
+        batch = self._sequences(rendered)
+        with torch.inference_mode():
+            puzzles = self.model.puzzles[batch.identifiers]
+            return self._scores(self.model, batch, puzzles).double()
 
 
 @in_processes

@@ -44,8 +44,8 @@ from deeploop.training.puzzle_order import (
     PuzzleRows,
     Rendered,
     published_steps,
-    spread_rows,
 )
+from deeploop.training.puzzle_validation import puzzle_scores
 from deeploop.training.sparse_sign import SparseSignSGD
 from deeploop.training.task import Rows, Share
 from deeploop.training.world import World, joined
@@ -56,6 +56,8 @@ VALIDATED_AT_ONCE = 64
 """Rows of one forward in a validation. Fixed, so that executions round alike."""
 LAST_STEPS = 100
 """Updates over which `metrics.json` averages."""
+
+SCORES = ("exact_accuracy", "accuracy", "halt_probability")
 
 log = logging.getLogger(__name__)
 
@@ -145,15 +147,10 @@ class HRMTask:
         `exact_accuracy` is the share of rows whose every token is right, `accuracy` the mean
         share of right tokens; the mean halting probability tells how sure the model is.
         """
-        self.model.eval()
-        found = {
-            f"{split}_{name}": value
-            for split, data in self.data.items()
-            if data.count
-            for name, value in self._validated(data).items()
-        }
-        self.model.train()
-        return found
+        rows = self.training.validation.rows
+        return puzzle_scores(
+            self.model, self.data, rows, SCORES, self._scores, self.world, VALIDATED_AT_ONCE
+        )
 
     def weights(self) -> Mapping[str, Tensor]:
         """Return the model's weights, the puzzle embedding among them."""
@@ -193,18 +190,9 @@ class HRMTask:
             torch.from_numpy(segments).to(self.world.device),
         )
 
-    def _validated(self, data: PuzzleRows) -> dict[str, float]:
-        """Return means over evenly spread rows; sums are taken in one order on every process."""
-        chosen = spread_rows(data, self.training.validation.rows)
-        scores = torch.zeros(3, len(chosen), dtype=torch.float64, device=self.world.device)
-        starts = range(0, len(chosen), VALIDATED_AT_ONCE)
-        for start in starts[self.world.rank :: self.world.size]:
-            here = slice(start, start + VALIDATED_AT_ONCE)
-            scores[:, here] = self._scores(to_batch(data.render(chosen[here]), self.world.device))
-        means = self.world.sum(scores).mean(dim=1).tolist()
-        return dict(zip(("exact_accuracy", "accuracy", "halt_probability"), means, strict=True))
-
-    def _scores(self, batch: Batch) -> Tensor:
+    def _scores(self, rendered: Rendered) -> Tensor:
+        """Return every row's `SCORES`, fp64 [3, rows]."""
+        batch = to_batch(rendered, self.world.device)
         thought = think_fully(self.model, batch)
         asked = batch.labels != IGNORED_LABEL
         right = (asked & (thought.logits.argmax(-1) == batch.labels)).sum(-1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +88,7 @@ class LanguageModelTask:
     def loss(self, model: nn.Module, rows: Rows, loaded: Tokens) -> Share:
         """Return the cross-entropy of the rows' windows as a share of the batch's mean."""
         inputs, targets = self._moved(loaded)
-        with self._autocast():
+        with self.world.autocast(self.training.recipe.precision):
             mean: Tensor = model(inputs, targets)
         return Share(mean * (len(rows) / self.rows))
 
@@ -110,7 +109,7 @@ class LanguageModelTask:
         for start in starts[self.world.rank :: self.world.size]:
             rows = range(start, min(start + at_once, len(self.validation)))
             inputs, targets = self._moved(self.validation.batch(rows))
-            with self._autocast():
+            with self.world.autocast(self.training.recipe.precision):
                 found = self.model.token_losses(inputs, targets)
             losses[rows.start : rows.stop] = found.double().mean(dim=1)
         self.model.train()
@@ -133,10 +132,6 @@ class LanguageModelTask:
             tokens = tokens.pin_memory().to(self.world.device, non_blocking=True)
         tokens = tokens.long()
         return tokens[:, :-1], tokens[:, 1:]
-
-    def _autocast(self) -> AbstractContextManager[None]:
-        enabled = self.training.recipe.precision == "bf16"
-        return torch.autocast(self.world.device.type, torch.bfloat16, enabled=enabled)
 
 
 @in_processes

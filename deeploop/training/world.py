@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from os import environ
 
@@ -41,6 +41,10 @@ class World:
         """
         part = rows_each(rows, self.size)
         return range(self.rank * part, (self.rank + 1) * part)
+
+    def autocast(self, precision: str) -> AbstractContextManager[None]:
+        """Return the context of a forward whose recipe asks for `precision`: bf16 is autocast."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum over all processes, in place."""
