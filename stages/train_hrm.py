@@ -167,7 +167,8 @@ def _draft(
         params={"model": resolved(model), "training": resolved(training)},
         inputs=(("build_arc", section.dataset),),
         resources=Resources.of_training(**dict(section.cost)),
-        execution=resolved(section.execution) | {"processes": _processes(section)},
+        execution=resolved(section.execution)
+        | {"processes": _processes(section), "nodes": section.cost.nodes},
         version=section.version + override.version - 1,
         groups=(purpose,),
         cell=cell,

@@ -30,6 +30,13 @@ def drafts(groups: dict[str, Any], **section: Any) -> dict[str, Draft]:
     return {d.name: d for d in train_hrm.expand(parsed, cast(Planned, Plan()))}
 
 
+def test_a_cost_over_several_nodes_is_how_it_is_started() -> None:
+    group = {"table3": {"scaling": ["vanilla"], "seeds": [0]}}
+    (run,) = drafts(group, cost={"gpus": 8, "nodes": 2}).values()
+    assert (run.execution["processes"], run.execution["nodes"]) == (8, 2)
+    assert (run.resources.gpus_per_node, run.resources.nodes) == (4, 2)
+
+
 def test_arms_and_seeds_are_runs() -> None:
     runs = drafts({"table3": {"scaling": ["vanilla", "deeploop"], "seeds": [0, 1]}})
     assert list(runs) == [
